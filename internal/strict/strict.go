@@ -1,0 +1,195 @@
+// Package strict is the one door for JSON text from outside: it bounds the
+// text before anything parses it, and decodes by exact member name.
+package strict
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/ma2h/ma2h-go/internal/limits"
+)
+
+// Error says why a text was refused. It never holds text of the document but
+// for a wire member name.
+type Error struct {
+	Offset int64  // byte offset, where known
+	Member string // top-level member, where it is a plain wire name
+	Reason string
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Reason)
+	if e.Member != "" {
+		fmt.Fprintf(&b, " in %q", e.Member)
+	}
+	if e.Offset > 0 {
+		fmt.Fprintf(&b, " at byte %d", e.Offset)
+	}
+	return b.String()
+}
+
+// Scan refuses a text whose nesting or numbers are out of bounds, in one pass
+// and without allocating. It does not check the grammar: a parser that runs
+// after it does.
+func Scan(text []byte) error {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			i++
+			for i < len(text) && text[i] != '"' {
+				if text[i] == '\\' {
+					i++
+				}
+				i++
+			}
+		case c == '{' || c == '[':
+			if depth++; depth > limits.MaxDepth {
+				return &Error{Offset: int64(i), Reason: "nested deeper than " + strconv.Itoa(limits.MaxDepth) + " levels"}
+			}
+		case c == '}' || c == ']':
+			depth--
+		case c == '-' || '0' <= c && c <= '9':
+			start := i
+			exponent := false
+			for i+1 < len(text) && isNumberByte(text[i+1]) {
+				i++
+				exponent = exponent || text[i] == 'e' || text[i] == 'E'
+			}
+			if err := checkNumber(text[start:i+1], exponent); err != nil {
+				err.Offset = int64(start)
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func isNumberByte(c byte) bool {
+	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
+}
+
+// checkNumber refuses what is not a finite double. Canonicalisers differ
+// there: one refuses 1e400, another clamps it, so a digest would not say which
+// value was signed.
+func checkNumber(lit []byte, exponent bool) *Error {
+	if len(lit) > limits.MaxNumberLen {
+		return &Error{Reason: "number longer than " + strconv.Itoa(limits.MaxNumberLen) + " bytes"}
+	}
+	if !exponent && len(lit) <= 308 {
+		return nil
+	}
+	if _, err := strconv.ParseFloat(string(lit), 64); errors.Is(err, strconv.ErrRange) {
+		return &Error{Reason: "number outside the finite doubles"}
+	}
+	return nil
+}
+
+// nullable is implemented by types that take JSON null as a value, by their
+// pointer where null stands for an absent object.
+type nullable interface{ AcceptsNull() }
+
+var nullableType = reflect.TypeFor[nullable]()
+
+// noNull refuses null where the schema has no null: the JSON package would
+// read it as the zero value.
+var noNull = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, v any) error {
+	if dec.PeekKind() == 'n' {
+		if _, ok := v.(nullable); !ok && !reflect.TypeOf(v).Elem().Implements(nullableType) {
+			return errNull
+		}
+	}
+	return errors.ErrUnsupported
+}))
+
+var errNull = errors.New("null where a value is required")
+
+// Decode reads one JSON value into v: bounded, valid UTF-8, no duplicate
+// names, exact-case names, no null for a typed member, nothing after the
+// value. Unknown members are ignored (§10).
+func Decode(text []byte, v any) error {
+	if err := Scan(text); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v, noNull); err != nil {
+		return reword(err)
+	}
+	return nil
+}
+
+// reword keeps the place of a JSON error and drops the text it quotes.
+func reword(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	out := &Error{Reason: "not valid JSON"}
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		out.Offset = e.ByteOffset
+		out.Member = wireName(e.JSONPointer)
+		switch {
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			out.Reason = "duplicate member name"
+		case strings.Contains(e.Err.Error(), "UTF-8"), strings.Contains(e.Err.Error(), "surrogate"):
+			out.Reason = "text that is not valid Unicode"
+		}
+		return out
+	}
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		out.Offset = e.ByteOffset
+		out.Member = wireName(e.JSONPointer)
+		switch {
+		case errors.Is(err, errNull):
+			out.Reason = errNull.Error()
+		case e.JSONKind != 0:
+			out.Reason = "unexpected " + kindName(e.JSONKind)
+		default:
+			out.Reason = "unexpected value"
+		}
+		if w, ok := e.Err.(interface{ Wire() error }); ok {
+			return w.Wire()
+		}
+	}
+	return out
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean"
+	case '"':
+		return "string"
+	case '0':
+		return "number"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	}
+	return "value"
+}
+
+// wireName returns the first token of the pointer if it looks like a name of
+// the protocol, so that no text of a person gets into an error.
+func wireName(p jsontext.Pointer) string {
+	for tok := range p.Tokens() {
+		if len(tok) > limits.MaxQuoted {
+			return ""
+		}
+		for _, c := range []byte(tok) {
+			if c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+				return ""
+			}
+		}
+		return tok
+	}
+	return ""
+}

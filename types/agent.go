@@ -1,0 +1,45 @@
+package types
+
+// Runtime is where an agent runs (§4.1).
+type Runtime string
+
+// The runtimes.
+const (
+	RuntimeGitHubActions Runtime = "github-actions"
+	RuntimeCLI           Runtime = "cli"
+	RuntimeCloud         Runtime = "cloud"
+	RuntimeDesktop       Runtime = "desktop"
+	RuntimeOpenClaw      Runtime = "openclaw"
+	RuntimeOther         Runtime = "other"
+)
+
+// Known reports whether r is one of the listed runtimes.
+func (r Runtime) Known() bool {
+	switch r {
+	case RuntimeGitHubActions, RuntimeCLI, RuntimeCloud, RuntimeDesktop, RuntimeOpenClaw, RuntimeOther:
+		return true
+	}
+	return false
+}
+
+// Agent describes the origin of a message (§4.1). ID is the stable identity
+// that the credential is scoped to; RunID is this invocation and authorizes
+// nothing.
+type Agent struct {
+	ID      string            `json:"id"`
+	RunID   string            `json:"run_id"`
+	Runtime Runtime           `json:"runtime"`
+	Project string            `json:"project,omitzero"`
+	Labels  map[string]string `json:"labels,omitempty"`
+}
+
+// Validate returns a *FieldError for the first rule of §4.1 that a breaks.
+func (a *Agent) Validate() error {
+	var c checker
+	c.id("§4.1", "id", a.ID)
+	c.id("§4.1", "run_id", a.RunID)
+	if !a.Runtime.Known() {
+		c.fail("§4.1", "runtime", "is %s, not a runtime of the protocol", Quote(string(a.Runtime)))
+	}
+	return c.err
+}
