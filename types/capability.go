@@ -105,3 +105,40 @@ func (p *PresenceIn) UnmarshalJSON(b []byte) error {
 	}
 	return Decode(b, (*plain)(p))
 }
+
+// Validate returns a *FieldError for the first rule of §8.0 that c breaks.
+// Unknown strings in the lists are no fault.
+func (c *Capability) Validate() error {
+	var k checker
+	k.version(c.Version, 0)
+	atLeast := func(field string, n, least int64) {
+		if n < least {
+			k.fail("§8.0", field, "is %d, below %d", n, least)
+		}
+	}
+	atLeast("max_body_bytes", c.MaxBodyBytes, 0)
+	atLeast("max_part_bytes", c.MaxPartBytes, 0)
+	if c.MaxContextParts != nil {
+		atLeast("max_context_parts", *c.MaxContextParts, 0)
+	}
+	atLeast("retention_days", c.RetentionDays, 0)
+	atLeast("replay_window_seconds", c.ReplayWindowSeconds, 0)
+	if r := c.RateLimit; r != nil {
+		atLeast("rate_limit.requests_per_minute", r.RequestsPerMinute, 0)
+		atLeast("rate_limit.inbox_depth", r.InboxDepth, 0)
+	}
+	if i := c.Inbound; i != nil {
+		atLeast("inbound.max_batch", i.MaxBatch, 0)
+		atLeast("inbound.visibility_timeout_seconds", i.VisibilityTimeoutSeconds, 0)
+		atLeast("inbound.retention_days", i.RetentionDays, 0)
+		for field, u := range map[string]string{"inbound.poll_url": i.PollURL, "inbound.ack_url": i.AckURL} {
+			if u != "" {
+				k.uri("§8.0", field, u)
+			}
+		}
+	}
+	if p := c.Presence; p != nil {
+		atLeast("presence.freshness_seconds", p.FreshnessSeconds, 0)
+	}
+	return k.err
+}

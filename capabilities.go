@@ -1,0 +1,151 @@
+package ma2h
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// How long a capability document is used before it is fetched anew, and how
+// long a failed fetch keeps a submit from trying again.
+const (
+	capabilityTTL      = 10 * time.Minute
+	capabilityRetry    = 30 * time.Second
+	capabilityDeadline = 5 * time.Second
+)
+
+// capabilityCache holds the Hub's document. One fetch serves all who wait.
+type capabilityCache struct {
+	mu      sync.Mutex
+	doc     *types.Capability
+	fetched time.Time
+	failed  time.Time
+	flight  chan struct{} // closed when the fetch under way ends
+}
+
+// Capabilities returns what the Hub says it offers: fetched on first need,
+// kept for ten minutes, then fetched again; if that fails, the one that was
+// kept is returned. The document is the caller's own copy (§8.0).
+func (c *Client) Capabilities(ctx context.Context) (*types.Capability, error) {
+	doc, err := c.capabilities(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	out := *doc
+	out.AuthSchemes = slices.Clone(doc.AuthSchemes)
+	out.CallbackAuthSchemes = slices.Clone(doc.CallbackAuthSchemes)
+	out.SignatureAlgs = slices.Clone(doc.SignatureAlgs)
+	if doc.MaxContextParts != nil {
+		out.MaxContextParts = new(*doc.MaxContextParts)
+	}
+	if doc.RateLimit != nil {
+		out.RateLimit = new(*doc.RateLimit)
+	}
+	if doc.Inbound != nil {
+		out.Inbound = new(*doc.Inbound)
+		out.Inbound.SignatureAlgs = slices.Clone(doc.Inbound.SignatureAlgs)
+	}
+	if doc.Ack != nil {
+		out.Ack = new(*doc.Ack)
+		out.Ack.SignatureAlgs = slices.Clone(doc.Ack.SignatureAlgs)
+	}
+	if doc.Presence != nil {
+		out.Presence = new(*doc.Presence)
+	}
+	return &out, nil
+}
+
+// limits returns the document for a preflight. A Hub that does not say must
+// not keep a message from being sent: then nothing is checked here, and the
+// Hub's own answer counts.
+func (c *Client) limits(ctx context.Context) (*types.Capability, error) {
+	doc, err := c.capabilities(ctx, true)
+	if err == nil {
+		return doc, nil
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("ma2h: nothing was sent: %w", context.Cause(ctx))
+	}
+	c.log(ctx, slog.LevelWarn, "ma2h: no capability document, sending without a preflight", slog.String("error", err.Error()))
+	return &types.Capability{Version: types.V03}, nil
+}
+
+var errNoCapability = errors.New("ma2h: the last fetch of the capability document failed")
+
+// capabilities returns the shared document. brief asks once, for a short time,
+// and not again soon after a failure.
+func (c *Client) capabilities(ctx context.Context, brief bool) (*types.Capability, error) {
+	for {
+		c.caps.mu.Lock()
+		now := c.cfg.Now()
+		doc := c.caps.doc
+		if doc != nil && now.Sub(c.caps.fetched).Abs() < capabilityTTL {
+			c.caps.mu.Unlock()
+			return doc, nil
+		}
+		if (brief || doc != nil) && !c.caps.failed.IsZero() && now.Sub(c.caps.failed).Abs() < capabilityRetry {
+			c.caps.mu.Unlock()
+			if doc != nil {
+				return doc, nil
+			}
+			return nil, errNoCapability
+		}
+		if flight := c.caps.flight; flight != nil {
+			c.caps.mu.Unlock()
+			select {
+			case <-flight:
+				continue
+			case <-ctx.Done():
+				return nil, fmt.Errorf("ma2h: %s: %w", opDiscover, context.Cause(ctx))
+			}
+		}
+		flight := make(chan struct{})
+		c.caps.flight = flight
+		c.caps.mu.Unlock()
+
+		fresh, err := c.fetchCapabilities(ctx, brief || doc != nil)
+
+		c.caps.mu.Lock()
+		c.caps.flight = nil
+		switch {
+		case err == nil:
+			c.caps.doc, c.caps.fetched, c.caps.failed = fresh, c.cfg.Now(), time.Time{}
+			doc = fresh
+		case ctx.Err() == nil:
+			c.caps.failed = c.cfg.Now()
+		}
+		c.caps.mu.Unlock()
+		close(flight)
+		if doc != nil {
+			return doc, nil
+		}
+		return nil, err
+	}
+}
+
+func (c *Client) fetchCapabilities(ctx context.Context, brief bool) (*types.Capability, error) {
+	if brief {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, capabilityDeadline)
+		defer cancel()
+	}
+	reply, err := c.do(ctx, opDiscover, c.url.Host, http.MethodGet, c.base+"/.well-known/ma2h", nil)
+	if err != nil {
+		return nil, err
+	}
+	var doc types.Capability
+	if err := types.Decode(reply.Body, &doc); err != nil {
+		return nil, fmt.Errorf("%w: capability document: %w", ErrProtocol, err)
+	}
+	if err := doc.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: capability document: %w", ErrProtocol, err)
+	}
+	return &doc, nil
+}

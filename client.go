@@ -1,0 +1,463 @@
+package ma2h
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/transport"
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// Client is an agent's connection to its Hub. It is immutable and safe for
+// concurrent use; no error ever changes it.
+type Client struct {
+	cfg  Config
+	base string // the Hub URL without a trailing slash
+	url  *url.URL
+	send *transport.Transport
+	caps capabilityCache
+	hold time.Duration
+}
+
+// NewClient checks cfg and returns a Client. It does no I/O. An error names
+// the field, the bound and the section.
+func NewClient(cfg Config) (*Client, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Agent.RunID == "" {
+		id, err := randomID(cfg.Rand, "run_")
+		if err != nil {
+			return nil, fmt.Errorf("ma2h: Config.Rand: %w", err)
+		}
+		cfg.Agent.RunID = id
+	}
+	u, err := cfg.validate()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(cfg.HubURL, "/"), hold: cfg.hold()}
+	c.send = &transport.Transport{
+		HTTP:    transport.Prepare(cfg.HTTPClient),
+		Now:     cfg.Now,
+		Rand:    c.cfg.jitter,
+		Log:     cfg.Logger,
+		Backoff: transport.Backoff{Min: minBackoff, Max: cfg.MaxBackoff},
+	}
+	return c, nil
+}
+
+// Ack is the Hub's acceptance of a message (§8.1).
+type Ack struct {
+	ID        string // the message id, the Hub's own
+	Status    Status // delivered for a notify, open for an ask or task; on a resend whatever it is by now
+	ReviewURL string // where a human sees the message, if the Hub says
+	Key       string // the idempotency key that the message was sent with
+	// PollURL is what the Hub names for polling. The Client polls the
+	// configured Hub by ID and takes no credential anywhere else.
+	PollURL string
+}
+
+// Notify informs a human. A nil error means that the Hub has the message and
+// keeps it. Without an idempotency key a call whose fate is unknown ends in a
+// *SubmitError with Unknown set and is not sent again.
+func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
+	return c.submit(ctx, n.message())
+}
+
+// Ask sends a question and returns once the Hub has it; Wait gets the answer.
+//
+// The message is encoded once and the same bytes are sent until the Hub
+// accepts or refuses them or ctx ends, so a lost answer never asks a human
+// twice. Giving up is a *SubmitError that carries the key to go on with. A key
+// that was used with other content is a *ConflictError. A question that nobody
+// could answer is ErrNoResolver, one over a published limit a *FieldError, a
+// feature that the Hub does not offer ErrUnsupported: nothing is sent then.
+func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
+	m, err := a.message(c.self())
+	if err != nil {
+		return nil, err
+	}
+	return c.submit(ctx, m)
+}
+
+// Task sends a task and returns once the Hub has it; Wait gets how it ended.
+// Its errors are those of Ask.
+func (c *Client) Task(ctx context.Context, t Task) (*Ack, error) {
+	m, err := t.message(c.self())
+	if err != nil {
+		return nil, err
+	}
+	return c.submit(ctx, m)
+}
+
+func (c *Client) self() string { return "agent:" + c.cfg.Agent.ID }
+
+// submit freezes the message and sends it.
+func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
+	m.Version = types.V03
+	m.CreatedAt = timestamp(c.cfg.Now().Truncate(time.Millisecond))
+	m.Agent = c.cfg.Agent
+	if err := checkCallback(m.Callback(), c.cfg.AllowInsecureLoopback); err != nil {
+		return nil, err
+	}
+	if m.Type != types.VerbNotify && m.IdempotencyKey == "" {
+		return nil, invalid("IdempotencyKey", "§8.1", "is required; NewKey and KeyOf make one")
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	caps, err := c.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight(&m, caps); err != nil {
+		return nil, err
+	}
+	frozen, err := types.Encode(m)
+	if err != nil {
+		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, errEncode)
+	}
+	if err := types.Decode(frozen, new(types.Message)); err != nil {
+		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, err)
+	}
+	return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
+}
+
+// preflight refuses what the Hub says it would (§8.0, §8.6) and stamps the
+// version that it understands.
+func preflight(m *types.Message, caps *types.Capability) error {
+	cb := m.Callback()
+	push := cb != nil && cb.Mode == types.CallbackPush
+	if v, err := types.ParseVersion(caps.Version); err == nil && !v.BindsPayload() {
+		if push {
+			return unsupported("push with a signed payload", "§10")
+		}
+		m.Version = types.V02
+	}
+	if push && cb.Auth != nil && len(caps.CallbackAuthSchemes) > 0 && !contains(caps.CallbackAuthSchemes, string(cb.Auth.Scheme)) {
+		return unsupported("callback scheme "+string(cb.Auth.Scheme), "§8.0")
+	}
+	if most := caps.MaxBodyBytes; most > 0 && int64(len(m.Body)) > most {
+		return invalid("body", "§8.6", "is %d bytes, over the Hub's %d", len(m.Body), most)
+	}
+	if most := caps.MaxContextParts; most != nil && int64(len(m.Context)) > *most {
+		return invalid("context", "§8.6", "has %d parts, over the Hub's %d", len(m.Context), *most)
+	}
+	if most := caps.MaxPartBytes; most > 0 {
+		for i := range m.Context {
+			b, err := types.Encode(m.Context[i])
+			if err != nil {
+				return fmt.Errorf("ma2h: context[%d]: %w", i, errEncode)
+			}
+			if int64(len(b)) > most {
+				return invalid(fmt.Sprintf("context[%d]", i), "§8.6", "is %d bytes, over the Hub's %d", len(b), most)
+			}
+		}
+	}
+	return nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// submitFrozen sends bytes that were encoded once, until 202 or a refusal.
+func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen []byte) (*Ack, error) {
+	call, err := c.call(ctx, opSubmit, http.MethodPost, c.base+"/v1/messages", frozen)
+	if err != nil {
+		return nil, err
+	}
+	call.Once = key == ""
+	reply, err := c.send.Do(ctx, call)
+	fail := &SubmitError{Op: verb, Key: key, Attempts: 1, Err: err}
+	if f, ok := errors.AsType[*transport.Failure](err); ok {
+		fail.Attempts, fail.Unknown, fail.Err = f.Attempts, f.Ambiguous, f.Err
+	}
+	switch {
+	case reply == nil:
+		return nil, fail
+	case reply.Status == http.StatusAccepted:
+		ack, err := c.readAck(verb, key, reply)
+		if err != nil {
+			fail.Status, fail.Unknown, fail.Err = reply.Status, true, err
+			return ack, fail
+		}
+		c.log(ctx, slog.LevelInfo, "ma2h: message accepted", slog.String("type", string(verb)), slog.String("id", ack.ID), slog.String("status", string(ack.Status)))
+		return ack, nil
+	}
+	api := apiError(opSubmit, key, reply, c.cfg.Now())
+	fail.Status = reply.Status
+	switch {
+	case errors.Is(api, ErrIdempotencyConflict):
+		return nil, &ConflictError{Key: key, API: api}
+	case err == nil:
+		return nil, api
+	case fail.Err != nil:
+		fail.Err = fmt.Errorf("%w (%w)", api, fail.Err)
+	}
+	return nil, fail
+}
+
+// readAck reads a 202. An ack that breaks the protocol still gives its id,
+// because the Hub may hold the message under it.
+func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, error) {
+	var w types.SubmitAck
+	if err := types.Decode(reply.Body, &w); err != nil {
+		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
+	}
+	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL}
+	if w.Status.Known() {
+		if err := w.Validate(); err != nil {
+			return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
+		}
+		if !w.Status.Of(verb) {
+			return ack, fmt.Errorf("%w: the Hub took a %s and calls it %s (§8.1)", ErrProtocol, verb, w.Status)
+		}
+	}
+	if w.ID == "" {
+		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
+	}
+	return ack, nil
+}
+
+// call builds an authenticated call to the configured origin.
+func (c *Client) call(ctx context.Context, op touchpoint, method, target string, body []byte) (transport.Call, error) {
+	h := http.Header{}
+	h.Set("Accept", "application/json")
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	if op != opDiscover {
+		if err := c.cfg.Credential.apply(ctx, h); err != nil {
+			return transport.Call{}, err
+		}
+	}
+	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout}, nil
+}
+
+// do sends a call that may be repeated and returns its 200, or an error.
+func (c *Client) do(ctx context.Context, op touchpoint, id, method, target string, body []byte) (*transport.Reply, error) {
+	call, err := c.call(ctx, op, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.send.Do(ctx, call)
+	if reply == nil {
+		return nil, fmt.Errorf("ma2h: %s %s: %w", op, types.Quote(id), err)
+	}
+	if reply.Status == http.StatusOK {
+		return reply, nil
+	}
+	api := apiError(op, id, reply, c.cfg.Now())
+	if err != nil {
+		return reply, fmt.Errorf("%w (%w)", api, err)
+	}
+	return reply, api
+}
+
+func (c *Client) messageURL(id, suffix string) (string, error) {
+	if id == "" || len(id) > limits.MaxIDLen {
+		return "", invalid("id", "§8.2", "is %d bytes, not 1 to %d", len(id), limits.MaxIDLen)
+	}
+	if id == "." || id == ".." {
+		return "", invalid("id", "§8.2", "is a path of dots")
+	}
+	return c.base + "/v1/messages/" + url.PathEscape(id) + suffix, nil
+}
+
+// Message is what the Hub holds of a message (§8.2).
+type Message struct {
+	// Wire is the message as it was submitted, with the Hub's id and status.
+	// A status of a later minor is kept as it came.
+	Wire types.MessageView
+	// Response is how the message ended, nil while it is open and for a
+	// notify.
+	Response *Response
+}
+
+// Message reads a message once. Errors: ErrNotFound for an unknown id or
+// another agent's, ErrGone, and those of any call.
+func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
+	target, err := c.messageURL(id, "")
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.do(ctx, opGet, id, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	return readMessage(id, reply)
+}
+
+// readMessage reads a GET body. Whatever contradicts itself or the id that was
+// asked for is ErrProtocol: nothing of it may be acted on.
+func readMessage(id string, reply *transport.Reply) (*Message, error) {
+	var m Message
+	if err := decodeCanonical(reply.Body, &m.Wire); err != nil {
+		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
+	}
+	v := &m.Wire
+	if v.ID != id {
+		return nil, fmt.Errorf("%w: asked for message %s and got another (§8.2)", ErrProtocol, types.Quote(id))
+	}
+	if !v.Status.Known() {
+		v.Response = nil
+		return &m, nil
+	}
+	if err := v.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
+	}
+	if v.Response != nil {
+		m.Response = &Response{wire: *v.Response, pulled: true, bound: true}
+	}
+	return &m, nil
+}
+
+// decodeCanonical decodes v from the canonical form of text, so that a pulled
+// document reads exactly as a pushed one whose canonical form was signed.
+func decodeCanonical(text []byte, v any) error {
+	return types.Decode(text, v)
+}
+
+// Cancel withdraws an open ask. A nil error means that it ended as cancelled.
+// If it had ended otherwise, errors.As finds a *TerminalError with how: a
+// decision may have been made. Tasks cannot be cancelled (§8.4).
+func (c *Client) Cancel(ctx context.Context, id string) error {
+	target, err := c.messageURL(id, "/cancel")
+	if err != nil {
+		return err
+	}
+	reply, err := c.do(ctx, opCancel, id, http.MethodPost, target, []byte("{}"))
+	if err != nil && !errors.Is(err, ErrAlreadyTerminal) {
+		return err
+	}
+	end := cancelOutcome(reply.Body)
+	if !end.Status.Terminal() {
+		// The Hub said that the message is terminal and not how.
+		m, gerr := c.Message(ctx, id)
+		if gerr != nil {
+			return errors.Join(err, gerr)
+		}
+		end = types.CancelResult{ID: id, Status: m.Wire.Status}
+	}
+	switch {
+	case end.ID != "" && end.ID != id:
+		return fmt.Errorf("%w: cancelled message %s and got another (§8.4)", ErrProtocol, types.Quote(id))
+	case end.Status == types.StatusCancelled:
+		return nil
+	case !end.Status.Terminal():
+		return fmt.Errorf("%w: message %s is %s after a cancel (§8.4)", ErrProtocol, types.Quote(id), types.Quote(string(end.Status)))
+	}
+	return &TerminalError{ID: id, Status: end.Status, Resolution: Resolution(end.Status)}
+}
+
+// cancelOutcome finds {id,status} where Hubs put it: beside the error, in it,
+// or in its details.
+func cancelOutcome(body []byte) types.CancelResult {
+	var w struct {
+		types.CancelResult
+		Error struct {
+			types.CancelResult
+			Details types.CancelResult `json:"details"`
+		} `json:"error"`
+	}
+	if types.Decode(body, &w) != nil {
+		return types.CancelResult{}
+	}
+	for _, r := range []types.CancelResult{w.CancelResult, w.Error.CancelResult, w.Error.Details} {
+		if r.Status != "" {
+			return r
+		}
+	}
+	return types.CancelResult{}
+}
+
+// maxNote is how long a note to a human may be, in bytes.
+const maxNote = 4096
+
+// Acknowledge tells the human that the answer has arrived, with an optional
+// note of at most 4096 bytes. The first acknowledgment of a message stands: a
+// later one changes nothing and returns the first. Before the agent has read
+// the answer, or while the message is open, it is ErrNotAcknowledgeable
+// (§14.3). A Hub without acknowledgments is ErrUnsupported.
+func (c *Client) Acknowledge(ctx context.Context, id, note string) (*types.Ack, error) {
+	target, err := c.messageURL(id, "/ack")
+	if err != nil {
+		return nil, err
+	}
+	if len(note) > maxNote {
+		return nil, invalid("note", "§14.3", "is %d bytes, over %d", len(note), maxNote)
+	}
+	caps, err := c.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !caps.OffersAck() {
+		return nil, unsupported("acknowledgments", "§14")
+	}
+	body, err := types.Encode(types.AckRequest{Note: note})
+	if err != nil {
+		return nil, fmt.Errorf("ma2h: note: %w", errEncode)
+	}
+	reply, err := c.do(ctx, opAck, id, http.MethodPost, target, body)
+	if err != nil {
+		return nil, err
+	}
+	var ack types.Ack
+	if err := types.Decode(reply.Body, &ack); err != nil {
+		return nil, fmt.Errorf("%w: ack of %s: %w", ErrProtocol, types.Quote(id), err)
+	}
+	if err := ack.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: ack of %s: %w", ErrProtocol, types.Quote(id), err)
+	}
+	if ack.InReplyTo != id {
+		return nil, fmt.Errorf("%w: acknowledged %s and got a receipt of another (§14.1)", ErrProtocol, types.Quote(id))
+	}
+	return &ack, nil
+}
+
+// Presence reads whether an agent is listening. Only the human who owns the
+// agent may know: any other credential reads types.Unknown (§15.3). A Hub
+// without presence is ErrUnsupported.
+func (c *Client) Presence(ctx context.Context, agentID string) (*types.Presence, error) {
+	if agentID == "" || len(agentID) > limits.MaxIDLen || agentID == "." || agentID == ".." {
+		return nil, invalid("agent_id", "§15.3", "is not an agent id of 1 to %d bytes", limits.MaxIDLen)
+	}
+	caps, err := c.Capabilities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !caps.OffersPresence() {
+		return nil, unsupported("presence", "§15")
+	}
+	reply, err := c.do(ctx, opPresence, agentID, http.MethodGet, c.base+"/v1/agents/"+url.PathEscape(agentID)+"/presence", nil)
+	if err != nil {
+		return nil, err
+	}
+	var p types.Presence
+	if err := types.Decode(reply.Body, &p); err != nil {
+		return nil, fmt.Errorf("%w: presence: %w", ErrProtocol, err)
+	}
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: presence: %w", ErrProtocol, err)
+	}
+	if p.AgentID != agentID {
+		return nil, fmt.Errorf("%w: asked for the presence of one agent and got another's (§15.3)", ErrProtocol)
+	}
+	return &p, nil
+}
+
+func (c *Client) log(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
+	c.cfg.Logger.LogAttrs(ctx, level, msg, attrs...)
+}

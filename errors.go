@@ -1,0 +1,302 @@
+package ma2h
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/transport"
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// What a Hub's refusal means, for errors.Is on an error of a Client. Each row
+// of §8.5 is exactly one of them; a code that this library does not know reads
+// as the base code of its status at the call that got it.
+var (
+	// ErrValidation: the Hub found the envelope malformed (400).
+	ErrValidation = errors.New("ma2h: the Hub refused the message as malformed")
+	// ErrVersion: a protocol version that the other side, or this library,
+	// does not speak (§10).
+	ErrVersion = types.ErrVersion
+	// ErrUnauthenticated: the credential is missing or not valid (401).
+	ErrUnauthenticated = errors.New("ma2h: the Hub did not accept the credential")
+	// ErrAgentIDMismatch: the credential is scoped to another agent id (403).
+	ErrAgentIDMismatch = errors.New("ma2h: the credential is scoped to another agent id")
+	// ErrNotAuthorized: the principal may not do this (403).
+	ErrNotAuthorized = errors.New("ma2h: not authorized")
+	// ErrNotFound: the id is unknown, or belongs to another submitter (404).
+	ErrNotFound = errors.New("ma2h: no such message")
+	// ErrGone: the message was deleted or is past its retention (410).
+	ErrGone = errors.New("ma2h: the message is gone")
+	// ErrIdempotencyConflict: the key was used before with other content
+	// (409). See ConflictError.
+	ErrIdempotencyConflict = errors.New("ma2h: the idempotency key was used with other content")
+	// ErrAlreadyTerminal: the message had ended before (409). See TerminalError.
+	ErrAlreadyTerminal = errors.New("ma2h: the message has already ended")
+	// ErrNotAcknowledgeable: the message is open, or its answer has not
+	// reached the agent (409).
+	ErrNotAcknowledgeable = errors.New("ma2h: there is no answer to acknowledge yet")
+	// ErrInvalidField: a field's value is not acceptable now (422).
+	ErrInvalidField = errors.New("ma2h: the Hub refused a field's value")
+	// ErrRateLimited: over a published limit; APIError.RetryAfter says how
+	// long to wait (429).
+	ErrRateLimited = errors.New("ma2h: rate limited")
+	// ErrRedirect: the Hub answered with a redirect, which is never followed.
+	ErrRedirect = errors.New("ma2h: refused to follow a redirect")
+	// ErrUnavailable: the Hub answered 5xx.
+	ErrUnavailable = errors.New("ma2h: the Hub is unavailable")
+	// ErrProtocol: the answer is not one that the protocol allows.
+	ErrProtocol = errors.New("ma2h: the answer breaks the protocol")
+)
+
+// What a call can end in before or beside a Hub's answer.
+var (
+	// ErrUnsupported: the Hub does not offer the feature; nothing was sent.
+	ErrUnsupported = errors.New("ma2h: the Hub does not offer this")
+	// ErrOutcomeUnknown: an effect may or may not have happened. On a submit,
+	// sending the same question under the same key again settles it.
+	ErrOutcomeUnknown = errors.New("ma2h: the outcome is unknown")
+	// ErrNoResolver: the question names nobody who could answer it; nothing
+	// was sent (§9.1).
+	ErrNoResolver = errors.New("ma2h: nobody is allowed to answer this")
+	// ErrNoAnswer: the question ended without an answer: declined, cancelled
+	// or expired. See NoAnswerError.
+	ErrNoAnswer = errors.New("ma2h: there is no answer")
+	// ErrActor: the answer is not from anyone who was asked.
+	ErrActor = errors.New("ma2h: the answer is from someone who was not asked")
+	// ErrUnboundPayload: a push at 0.2, whose signature does not cover the
+	// answer, and AllowUnboundPayload is not set (§10).
+	ErrUnboundPayload = errors.New("ma2h: the signature does not cover the answer")
+	// ErrMalformed: a text is not the JSON, or the shape, that it must be.
+	ErrMalformed = errors.New("ma2h: malformed")
+)
+
+// APIError is a final answer of a Hub that is not a success.
+type APIError struct {
+	Op         string        // the call: "submit", "get", "cancel", ...
+	Status     int           // HTTP status
+	Code       string        // machine code as sent, at most 64 bytes; empty if there was none
+	Message    string        // the Hub's text, at most 512 bytes, without control characters; untrusted
+	RetryAfter time.Duration // what the Hub asked to wait, zero if it did not
+	ID         string        // message id, or the idempotency key of a submit
+	kind       error
+}
+
+func (e *APIError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ma2h: %s", e.Op)
+	if e.ID != "" {
+		fmt.Fprintf(&b, " %s", types.Quote(e.ID))
+	}
+	fmt.Fprintf(&b, ": %d", e.Status)
+	if e.Code != "" {
+		fmt.Fprintf(&b, " %s", types.Quote(e.Code))
+	}
+	if e.kind != nil {
+		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.kind.Error(), "ma2h: "))
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, ", asked to wait %s", e.RetryAfter)
+	}
+	return b.String()
+}
+
+// Unwrap returns the sentinel that the answer means, or nil.
+func (e *APIError) Unwrap() error { return e.kind }
+
+// touchpoint is a call whose 404, 409 and 410 have a meaning of their own.
+type touchpoint string
+
+const (
+	opSubmit   touchpoint = "submit"
+	opGet      touchpoint = "get"
+	opCancel   touchpoint = "cancel"
+	opAck      touchpoint = "acknowledge"
+	opDiscover touchpoint = "discover"
+	opPresence touchpoint = "presence"
+)
+
+// kinds maps the codes of §8.5. A known code wins over its status.
+var kinds = map[string]error{
+	types.CodeValidation:          ErrValidation,
+	types.CodeVersionNotSupported: ErrVersion,
+	types.CodeUnauthenticated:     ErrUnauthenticated,
+	types.CodeAgentIDMismatch:     ErrAgentIDMismatch,
+	types.CodeNotAuthorized:       ErrNotAuthorized,
+	types.CodeNotFound:            ErrNotFound,
+	types.CodeIdempotencyConflict: ErrIdempotencyConflict,
+	types.CodeAlreadyTerminal:     ErrAlreadyTerminal,
+	types.CodeNotAcknowledgeable:  ErrNotAcknowledgeable,
+	types.CodeGone:                ErrGone,
+	types.CodeInvalidField:        ErrInvalidField,
+	types.CodeRateLimited:         ErrRateLimited,
+}
+
+// fallback is the meaning of a status whose code is absent or unknown.
+func (t touchpoint) fallback(status int) error {
+	switch status {
+	case http.StatusBadRequest:
+		return ErrValidation
+	case http.StatusUnauthorized:
+		return ErrUnauthenticated
+	case http.StatusForbidden:
+		return ErrNotAuthorized
+	case http.StatusNotFound:
+		return ErrNotFound
+	case http.StatusConflict:
+		switch t {
+		case opSubmit:
+			return ErrIdempotencyConflict
+		case opCancel:
+			return ErrAlreadyTerminal
+		case opAck:
+			return ErrNotAcknowledgeable
+		}
+	case http.StatusGone:
+		if t != opSubmit && t != opDiscover {
+			return ErrGone
+		}
+	case http.StatusUnprocessableEntity:
+		return ErrInvalidField
+	case http.StatusTooManyRequests:
+		return ErrRateLimited
+	}
+	switch {
+	case status >= 500:
+		return ErrUnavailable
+	case status >= 300 && status < 400:
+		return ErrRedirect
+	}
+	return ErrProtocol
+}
+
+// apiError reads a refusal. A body that is not the error envelope, such as a
+// proxy's page, gives the status alone.
+func apiError(op touchpoint, id string, r *transport.Reply, now time.Time) *APIError {
+	e := &APIError{Op: string(op), Status: r.Status, ID: id, RetryAfter: transport.RetryAfter(r.Header, now)}
+	if isJSON(r.Header) {
+		var body types.ErrorBody
+		if types.Decode(r.Body, &body) == nil {
+			e.Code = clean(body.Error.Code, limits.MaxErrorCode)
+			e.Message = clean(body.Error.Message, limits.MaxErrorMessage)
+		}
+	}
+	e.kind = kinds[e.Code]
+	if e.kind == nil {
+		e.kind = op.fallback(r.Status)
+	}
+	return e
+}
+
+// clean cuts untrusted text to n bytes and takes control characters out.
+func clean(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}
+
+func isJSON(h http.Header) bool {
+	ct, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	ct = strings.ToLower(strings.TrimSpace(ct))
+	return ct == "application/json" || strings.HasPrefix(ct, "application/") && strings.HasSuffix(ct, "+json")
+}
+
+// SubmitError says that a submit got no acceptance. Key is the idempotency key
+// to go on with: asking the same question under it again never asks a human
+// twice.
+type SubmitError struct {
+	Op       Verb
+	Key      string
+	Attempts int
+	Status   int  // of the last answer, 0 if there was none
+	Unknown  bool // an attempt may have been taken
+	Err      error
+}
+
+func (e *SubmitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ma2h: %s", e.Op)
+	if e.Key != "" {
+		fmt.Fprintf(&b, " with key %s", types.Quote(e.Key))
+	}
+	fmt.Fprintf(&b, " not confirmed after %d attempts", e.Attempts)
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ", the last answered %d", e.Status)
+	}
+	switch {
+	case e.Unknown && e.Key != "":
+		b.WriteString("; the outcome is unknown, send it again with the same key")
+	case e.Unknown:
+		b.WriteString("; the outcome is unknown and without a key it cannot be sent again safely")
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	return b.String()
+}
+
+// Unwrap returns the cause and, where the outcome is unknown, ErrOutcomeUnknown.
+func (e *SubmitError) Unwrap() []error {
+	if e.Unknown {
+		return []error{e.Err, ErrOutcomeUnknown}
+	}
+	return []error{e.Err}
+}
+
+// ConflictError is ErrIdempotencyConflict: the Hub holds another message under
+// this key. It is final. A restarted agent gets it when it builds the message
+// anew, since created_at and the run id are part of what the Hub compares.
+type ConflictError struct {
+	Key string
+	API *APIError
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("ma2h: key %s was used with other content and stays with the first message (§8.1)", types.Quote(e.Key))
+}
+
+// Unwrap returns the Hub's answer.
+func (e *ConflictError) Unwrap() error { return e.API }
+
+// TerminalError is ErrAlreadyTerminal with how the message ended in truth.
+type TerminalError struct {
+	ID         string
+	Status     Status
+	Resolution Resolution
+}
+
+func (e *TerminalError) Error() string {
+	return fmt.Sprintf("ma2h: message %s had already ended as %s (§8.4)", types.Quote(e.ID), types.Quote(string(e.Status)))
+}
+
+// Unwrap returns ErrAlreadyTerminal.
+func (e *TerminalError) Unwrap() error { return ErrAlreadyTerminal }
+
+// NoAnswerError is ErrNoAnswer with how the question ended.
+type NoAnswerError struct {
+	ID         string
+	Resolution Resolution
+}
+
+func (e *NoAnswerError) Error() string {
+	return fmt.Sprintf("ma2h: message %s ended as %s without an answer", types.Quote(e.ID), types.Quote(string(e.Resolution)))
+}
+
+// Unwrap returns ErrNoAnswer.
+func (e *NoAnswerError) Unwrap() error { return ErrNoAnswer }
+
+func unsupported(feature, section string) error {
+	return fmt.Errorf("%w: %s (%s)", ErrUnsupported, feature, section)
+}
+
+func invalid(field, section, format string, args ...any) error {
+	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...), Section: section}
+}

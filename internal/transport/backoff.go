@@ -1,0 +1,67 @@
+package transport
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Backoff spreads attempts: exponential up to Max, with full jitter, so that a
+// fleet that failed together does not come back together.
+type Backoff struct {
+	Min time.Duration // no wait is shorter
+	Max time.Duration // no wait is longer, but for one that the Hub asked for
+}
+
+// Delay returns the wait before the attempt that follows attempt n (1 is the
+// first), never shorter than asked. random is uniform in [0,1).
+func (b Backoff) Delay(n int, asked time.Duration, random float64) time.Duration {
+	ceiling := b.Max
+	if shift := n - 1; shift < 32 && b.Min<<shift > 0 && b.Min<<shift < b.Max {
+		ceiling = b.Min << shift
+	}
+	// The jitter is taken after the cap: at the cap all would be equal else.
+	spread := time.Duration(random * float64(ceiling))
+	if asked > 0 {
+		if asked > math.MaxInt64-spread {
+			return asked
+		}
+		return asked + spread
+	}
+	return b.Min + spread
+}
+
+// RetryAfter reads what the Hub asked to wait: delay seconds or an HTTP date.
+// It returns zero for what is absent, past or not of that grammar, and the
+// longest of several.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	var most time.Duration
+	for _, v := range h.Values("Retry-After") {
+		most = max(most, retryAfter(strings.Trim(v, " \t"), now))
+	}
+	return most
+}
+
+func retryAfter(v string, now time.Time) time.Duration {
+	if v == "" {
+		return 0
+	}
+	digits := true
+	for _, c := range []byte(v) {
+		digits = digits && '0' <= c && c <= '9'
+	}
+	if digits {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n > math.MaxInt64/int64(time.Second) {
+			return math.MaxInt64
+		}
+		return time.Duration(n) * time.Second
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0
+	}
+	return max(0, at.Sub(now))
+}
