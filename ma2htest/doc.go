@@ -1,0 +1,28 @@
+// Package ma2htest is a Hub for tests: the agent-to-human legs of MA2H 0.2,
+// 0.3 and 0.4 over HTTP, the human side as Go calls, a clock that a test moves,
+// and the faults of real life as values.
+//
+//	hub := ma2htest.NewHub(t)
+//	// point the agent at hub.URL() with hub.Client() and hub.Token("bot/a"),
+//	// or at hub.MemoryURL() with hub.Transport(), which opens no socket
+//	hub.Answer(id, "ship", ma2htest.By("human:alice"))
+//	hub.Advance(24 * time.Hour)
+//	hub.Fault(ma2htest.LoseAck(1))
+//
+// The Hub is one mutex and a compare-and-set: of any number of answers, cancels
+// and expiries the first ends a message and all others learn its outcome (§7).
+// An answer at exactly expires_at is in time; expiry comes strictly after it.
+//
+// It is a fake. Messages, keys and credentials are kept in memory and are gone
+// with the process, so it does not meet §3.1. It has one human account, which
+// owns every agent. It renders no HTML, fetches no file.uri, and resolves no
+// secret_ref. Nothing of it belongs in production.
+//
+// Where the specification leaves a choice, the Hub takes one reading and keeps
+// to it: all members of a payload count for idempotency; since answers 304 when
+// the status did not change after that time; a Response of a task is without
+// the response member unless it carries a comment or a checklist; an expiry
+// without default has the actor system:expired; a lost cancel is a 409 whose
+// body has error beside id, status and resolution; an acknowledgment that comes
+// too early is a 409 not_acknowledgeable.
+package ma2htest

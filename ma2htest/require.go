@@ -1,0 +1,87 @@
+package ma2htest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// RequireMessages fails the test unless the Hub accepted exactly n messages.
+func (h *Hub) RequireMessages(t testing.TB, n int) {
+	t.Helper()
+	if got := len(h.Messages()); got != n {
+		t.Fatalf("the Hub has %d messages, want %d\n%s", got, n, h.report())
+	}
+}
+
+// RequireStatus fails the test unless the message has the status.
+func (h *Hub) RequireStatus(t testing.TB, id string, want types.Status) {
+	t.Helper()
+	m, ok := h.Message(id)
+	if !ok {
+		t.Fatalf("the Hub has no message %s, want one that is %s\n%s", types.Quote(id), want, h.report())
+	}
+	if m.Status != want {
+		t.Fatalf("message %s is %s, want %s\n%s", id, m.Status, want, h.report())
+	}
+}
+
+// RequireDelivery fails the test unless the receipt track of the message is in
+// the state; empty means that it has none (§14.2).
+func (h *Hub) RequireDelivery(t testing.TB, id string, want types.DeliveryState) {
+	t.Helper()
+	var got types.DeliveryState
+	if m, ok := h.Message(id); ok && m.Delivery != nil {
+		got = m.Delivery.State
+	}
+	if got != want {
+		t.Fatalf("the delivery of %s is %q, want %q\n%s", types.Quote(id), got, want, h.report())
+	}
+}
+
+// RequireRequests fails the test unless the Hub saw exactly n requests to the
+// endpoint; the empty string counts all. Requests that were cut count too.
+func (h *Hub) RequireRequests(t testing.TB, endpoint string, n int) {
+	t.Helper()
+	h.requestLog.mu.Lock()
+	dropped := h.requestLog.dropped
+	h.requestLog.mu.Unlock()
+	if dropped > 0 {
+		t.Fatalf("cannot count requests: %d were dropped; raise Options.KeepRequests", dropped)
+	}
+	got := 0
+	for _, r := range h.Requests() {
+		if endpoint == "" || r.Endpoint == endpoint {
+			got++
+		}
+	}
+	if got != n {
+		t.Fatalf("the Hub saw %d requests to %s, want %d\n%s", got, nameOr(endpoint, "any endpoint"), n, h.report())
+	}
+}
+
+// reportLines is how much of each list a failure prints.
+const reportLines = 40
+
+// report says what the Hub saw, without content and credentials.
+func (h *Hub) report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Hub clock %s\n", stamp(h.Now()))
+	b.WriteString("messages:\n")
+	messages := h.Messages()
+	for _, m := range messages[max(0, len(messages)-reportLines):] {
+		fmt.Fprintf(&b, "  %s %s from %s is %s", m.ID, m.Type, types.Quote(m.AgentID), m.Status)
+		if m.Resolved != nil {
+			fmt.Fprintf(&b, " by %s", types.Quote(m.Resolved.Actor))
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("requests:\n")
+	requests := h.Requests()
+	for _, r := range requests[max(0, len(requests)-reportLines):] {
+		b.WriteString("  " + r.line() + "\n")
+	}
+	return b.String()
+}
