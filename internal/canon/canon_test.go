@@ -292,6 +292,33 @@ func TestMembersAreFoundByExactNameAsPartsOfTheWhole(t *testing.T) {
 	}
 }
 
+func TestMembersAreFoundHoweverManyThereAre(t *testing.T) {
+	for _, n := range []int{0, 1, 15, 16, 17, 18, 300} {
+		text := []byte(`{}`)
+		if n > 0 {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, `,"k%03d":%d,"\u00%02x%d":{}`, i*7%n, i*7%n, i%32, i)
+			}
+			text = []byte("{" + b.String()[1:] + "}")
+		}
+		doc, err := canon.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			if got, ok := doc.Get(fmt.Sprintf("k%03d", i)); !ok || string(got) != fmt.Sprint(i) {
+				t.Errorf("member %d of %d: got %s, %v", i, n, got, ok)
+			}
+		}
+		for _, name := range []string{"k999", "", "k", "a", "~"} {
+			if got, ok := doc.Get(name); ok {
+				t.Errorf("%q of %d was found: %s", name, n, got)
+			}
+		}
+	}
+}
+
 func TestScratchSpaceIsNeverSharedBetweenTexts(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {

@@ -32,8 +32,6 @@ type member struct {
 	node int32
 }
 
-func (m member) name(text []byte) []byte { return text[m.start+1 : m.value-2] }
-
 // sort fills nodes. The outermost object is always one, so that its members
 // are at hand.
 func (s *sorter) sort() error {

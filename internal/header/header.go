@@ -103,7 +103,7 @@ func Parse(value string) (Signature, error) {
 		var item string
 		item, rest, more = strings.Cut(rest, ",")
 		name, v, ok := strings.Cut(trim(item), "=")
-		if !ok || !isName(name) || !isVisible(v) {
+		if !ok || name == "" || !isToken(name) || !isVisible(v) {
 			return broken(RuleItem)
 		}
 		switch name {
@@ -165,10 +165,8 @@ func Format(t int64, jti string, v1 ...[]byte) string {
 // the standard decoder skips line ends.
 func decode(v string) ([]byte, Rule) {
 	body := strings.TrimRight(v, "=")
-	for _, c := range []byte(body) {
-		if !isAlnum(c) && c != '-' && c != '_' {
-			return nil, RuleEncoding
-		}
+	if !isToken(body) {
+		return nil, RuleEncoding
 	}
 	padding := len(v) - len(body)
 	if len(body)%4 == 1 || padding != 0 && padding != (4-len(body)%4)%4 {
@@ -186,18 +184,26 @@ func decode(v string) ([]byte, Rule) {
 
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-func isName(s string) bool {
-	for _, c := range []byte(s) {
-		if !isAlnum(c) && c != '-' && c != '_' {
+// token holds the characters of a name, which are those of base64url too.
+var token = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") {
+		set[c] = true
+	}
+	return set
+}()
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		if !token[s[i]] {
 			return false
 		}
 	}
-	return s != ""
+	return true
 }
 
 func isVisible(s string) bool {
-	for _, c := range []byte(s) {
-		if c <= ' ' || c >= 0x7f {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f {
 			return false
 		}
 	}
@@ -215,8 +221,4 @@ func isTime(s string) bool {
 		}
 	}
 	return true
-}
-
-func isAlnum(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
