@@ -10,6 +10,9 @@ const (
 	MaxDepth = 64
 	// MaxNumberLen is the longest number literal, in bytes.
 	MaxNumberLen = 400
+	// MaxCanonical is the longest text that is brought into canonical form, in
+	// bytes.
+	MaxCanonical = 16 << 20
 	// MaxResponseBody is the largest HTTP answer of a Hub that is read, in bytes.
 	MaxResponseBody = 4 << 20
 	// MaxPushBody is the largest pushed body that is read by default, in bytes.
@@ -43,6 +46,8 @@ const (
 const (
 	MaxHeader = 4096
 	MaxJTI    = 256
+	// MaxV1 is how many signatures one header may carry.
+	MaxV1 = 8
 	// MaxTDigits is the longest t, in ASCII digits.
 	MaxTDigits = 12
 )

@@ -3,6 +3,7 @@
 package strict
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -35,6 +36,20 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// The reasons that are the same for every text.
+const (
+	ReasonSyntax    = "not valid JSON"
+	ReasonUnicode   = "text that is not valid Unicode"
+	ReasonDuplicate = "duplicate member name"
+	ReasonRange     = "number outside the finite doubles"
+)
+
+// The reasons that name a bound.
+var (
+	ReasonDepth  = "nested deeper than " + strconv.Itoa(limits.MaxDepth) + " levels"
+	ReasonNumber = "number longer than " + strconv.Itoa(limits.MaxNumberLen) + " bytes"
+)
+
 // Scan refuses a text whose nesting or numbers are out of bounds, in one pass
 // and without allocating. It does not check the grammar: a parser that runs
 // after it does.
@@ -43,16 +58,10 @@ func Scan(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			i++
-			for i < len(text) && text[i] != '"' {
-				if text[i] == '\\' {
-					i++
-				}
-				i++
-			}
+			i = StringEnd(text, i+1)
 		case c == '{' || c == '[':
 			if depth++; depth > limits.MaxDepth {
-				return &Error{Offset: int64(i), Reason: "nested deeper than " + strconv.Itoa(limits.MaxDepth) + " levels"}
+				return &Error{Offset: int64(i), Reason: ReasonDepth}
 			}
 		case c == '}' || c == ']':
 			depth--
@@ -72,6 +81,35 @@ func Scan(text []byte) error {
 	return nil
 }
 
+// StringEnd returns the index of the quote that closes a string whose inside
+// begins at i, or at least len(text) if there is none.
+func StringEnd(text []byte, i int) int {
+	for short := min(i+16, len(text)); i < short; i++ {
+		switch text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	for i < len(text) {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			break
+		}
+		quote := i + n
+		escapes := 0
+		for quote-escapes > i && text[quote-escapes-1] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return quote
+		}
+		i = quote + 1
+	}
+	return len(text)
+}
+
 func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
@@ -81,13 +119,13 @@ func isNumberByte(c byte) bool {
 // value was signed.
 func checkNumber(lit []byte, exponent bool) *Error {
 	if len(lit) > limits.MaxNumberLen {
-		return &Error{Reason: "number longer than " + strconv.Itoa(limits.MaxNumberLen) + " bytes"}
+		return &Error{Reason: ReasonNumber}
 	}
 	if !exponent && len(lit) <= 308 {
 		return nil
 	}
 	if _, err := strconv.ParseFloat(string(lit), 64); errors.Is(err, strconv.ErrRange) {
-		return &Error{Reason: "number outside the finite doubles"}
+		return &Error{Reason: ReasonRange}
 	}
 	return nil
 }
@@ -119,25 +157,27 @@ func Decode(text []byte, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v, noNull); err != nil {
-		return reword(err)
+		return Reword(err)
 	}
 	return nil
 }
 
-// reword keeps the place of a JSON error and drops the text it quotes.
-func reword(err error) error {
+// Reword returns the error of a JSON parser as an *Error, or as the error that
+// a wire type brought with it. It keeps the place and drops the text that is
+// quoted.
+func Reword(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	out := &Error{Reason: "not valid JSON"}
+	out := &Error{Reason: ReasonSyntax}
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		out.Offset = e.ByteOffset
 		out.Member = wireName(e.JSONPointer)
 		switch {
 		case errors.Is(err, jsontext.ErrDuplicateName):
-			out.Reason = "duplicate member name"
+			out.Reason = ReasonDuplicate
 		case strings.Contains(e.Err.Error(), "UTF-8"), strings.Contains(e.Err.Error(), "surrogate"):
-			out.Reason = "text that is not valid Unicode"
+			out.Reason = ReasonUnicode
 		}
 		return out
 	}
@@ -177,19 +217,23 @@ func kindName(k jsontext.Kind) string {
 	return "value"
 }
 
-// wireName returns the first token of the pointer if it looks like a name of
-// the protocol, so that no text of a person gets into an error.
 func wireName(p jsontext.Pointer) string {
 	for tok := range p.Tokens() {
-		if len(tok) > limits.MaxQuoted {
-			return ""
-		}
-		for _, c := range []byte(tok) {
-			if c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-				return ""
-			}
-		}
-		return tok
+		return WireName(tok)
 	}
 	return ""
+}
+
+// WireName returns name if it looks like a name of the protocol and "" if not,
+// so that no text of a person gets into an error.
+func WireName(name string) string {
+	if len(name) > limits.MaxQuoted {
+		return ""
+	}
+	for _, c := range []byte(name) {
+		if c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return ""
+		}
+	}
+	return name
 }
