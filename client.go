@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
 	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
@@ -61,6 +62,8 @@ type Ack struct {
 	// PollURL is what the Hub names for polling. The Client polls the
 	// configured Hub by ID and takes no credential anywhere else.
 	PollURL string
+
+	agent string
 }
 
 // Notify informs a human. A nil error means that the Hub has the message and
@@ -216,7 +219,7 @@ func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, e
 	if err := types.Decode(reply.Body, &w); err != nil {
 		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
 	}
-	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL}
+	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL, agent: c.cfg.Agent.ID}
 	if w.Status.Known() {
 		if err := w.Validate(); err != nil {
 			return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
@@ -327,7 +330,11 @@ func readMessage(id string, reply *transport.Reply) (*Message, error) {
 // decodeCanonical decodes v from the canonical form of text, so that a pulled
 // document reads exactly as a pushed one whose canonical form was signed.
 func decodeCanonical(text []byte, v any) error {
-	return types.Decode(text, v)
+	doc, err := canon.Parse(text)
+	if err != nil {
+		return err
+	}
+	return types.Decode(doc.Bytes(), v)
 }
 
 // Cancel withdraws an open ask. A nil error means that it ended as cancelled.

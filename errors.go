@@ -117,6 +117,8 @@ const (
 	opAck      touchpoint = "acknowledge"
 	opDiscover touchpoint = "discover"
 	opPresence touchpoint = "presence"
+	opInbox    touchpoint = "drain inbox"
+	opInboxAck touchpoint = "acknowledge inbox"
 )
 
 // kinds maps the codes of §8.5. A known code wins over its status.

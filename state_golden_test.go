@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -85,12 +86,12 @@ func TestStateSealedByAnyReleaseOpensInAllLaterOnes(t *testing.T) {
 			if err := s.Open(v.State, &got, v.binding()); err != nil {
 				t.Fatal(err)
 			}
-			text, err := canonicalState(mustEncodeJSON(t, got))
+			text, err := canon.Canonicalize(mustEncodeJSON(t, got))
 			if err != nil {
 				t.Fatal(err)
 			}
 			// Only digits past a double's would differ here; Raw below has them.
-			want, err := canonicalState(v.Plaintext)
+			want, err := canon.Canonicalize(v.Plaintext)
 			if err != nil || !bytes.Equal(text, want) {
 				t.Errorf("opened %s, want %s, %v", text, want, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
 	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/types"
@@ -81,12 +82,12 @@ func legible(text []byte) ([]byte, error) {
 			continue
 		}
 		lit := tok.String()
-		double, err := canonicalState([]byte(lit))
+		double, err := canon.Canonicalize([]byte(lit))
 		if err != nil || !sameNumber(lit, string(double)) {
 			return nil, stateError("has a number that a double does not carry exactly, in Readable mode")
 		}
 	}
-	return canonicalState(text)
+	return canon.Canonicalize(text)
 }
 
 func sameNumber(a, b string) bool {
@@ -96,15 +97,6 @@ func sameNumber(a, b string) bool {
 	x, ok := new(big.Rat).SetString(a)
 	y, ok2 := new(big.Rat).SetString(b)
 	return ok && ok2 && x.Cmp(y) == 0
-}
-
-// canonicalState returns the RFC 8785 form of text and leaves text alone.
-func canonicalState(text []byte) ([]byte, error) {
-	v := jsontext.Value(bytes.Clone(text))
-	if err := v.Canonicalize(); err != nil {
-		return nil, err
-	}
-	return v, nil
 }
 
 // decodeState decodes into a fresh value, so that a text which fails halfway

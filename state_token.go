@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/ma2h/ma2h-go/internal/canon"
 )
 
 const (
@@ -98,7 +100,7 @@ func (k subkeys) authenticate(t sealToken, plain []byte) (head, text []byte, err
 		if len(t.payload) != headLen+macLen {
 			return nil, nil, ErrSealMalformed
 		}
-		if text, err = canonicalState(plain); err != nil {
+		if text, err = canon.Canonicalize(plain); err != nil {
 			return nil, nil, ErrSealMalformed
 		}
 		head = t.payload[:headLen]

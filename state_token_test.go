@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -211,14 +212,14 @@ func FuzzOpen(f *testing.F) {
 				}
 				continue
 			}
-			got, err := canonicalState(state)
+			got, err := canon.Canonicalize(state)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// Files share keys and bindings: any of them may have opened.
 			known := false
 			for _, w := range vectors {
-				want, err := canonicalState(w.State)
+				want, err := canon.Canonicalize(w.State)
 				known = known || err == nil && bytes.Equal(got, want)
 			}
 			if !known {
@@ -230,15 +231,15 @@ func FuzzOpen(f *testing.F) {
 
 // The fuzz property is only as good as the oracle: it must know an edit.
 func TestTheFuzzOracleKnowsAnEdit(t *testing.T) {
-	a, err := canonicalState([]byte(`{"plain":{"a":1,"b":2},"sealed":"x"}`))
+	a, err := canon.Canonicalize([]byte(`{"plain":{"a":1,"b":2},"sealed":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := canonicalState([]byte(`{"sealed":"\u0078","plain":{"b":2.0,"a":1}}`))
+	b, err := canon.Canonicalize([]byte(`{"sealed":"\u0078","plain":{"b":2.0,"a":1}}`))
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("a rewrite reads as an edit: %s, %v", b, err)
 	}
-	if c, err := canonicalState([]byte(`{"sealed":"x","plain":{"b":2,"a":2}}`)); err != nil || bytes.Equal(a, c) {
+	if c, err := canon.Canonicalize([]byte(`{"sealed":"x","plain":{"b":2,"a":2}}`)); err != nil || bytes.Equal(a, c) {
 		t.Errorf("an edit reads as a rewrite: %s, %v", c, err)
 	}
 }

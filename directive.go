@@ -1,0 +1,61 @@
+package ma2h
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// Directive is what a human sent this agent, from a delivery whose signature
+// verified and that is addressed to it. Its text is untrusted input even so:
+// the signature proves the author, not the intent (§13.5). Members that the
+// protocol does not know are not in it.
+type Directive struct{ wire types.Directive }
+
+// ID identifies the directive; it is the same on every delivery.
+func (d *Directive) ID() string { return d.wire.ID }
+
+// From is the author as the Hub attests it: human:<id> or system:<id>.
+func (d *Directive) From() string { return d.wire.From }
+
+// Title is one line.
+func (d *Directive) Title() string { return d.wire.Title }
+
+// Body is Markdown, empty if there is none.
+func (d *Directive) Body() string { return d.wire.Body }
+
+// Priority is PriorityNormal if the directive does not say.
+func (d *Directive) Priority() Priority {
+	if d.wire.Priority == "" {
+		return Normal
+	}
+	return d.wire.Priority
+}
+
+// Tags are labels.
+func (d *Directive) Tags() []string { return slices.Clone(d.wire.Tags) }
+
+// Context is the attachments. Nothing in this library fetches them.
+func (d *Directive) Context() []Part { return slices.Clone(d.wire.Context) }
+
+// DirectiveAdvisory is what no signature covers (§9.7).
+type DirectiveAdvisory struct {
+	CreatedAt string
+	ExpiresAt string
+	Sensitive bool
+}
+
+// Advisory returns the unsigned members: for display, never for a decision.
+func (d *Directive) Advisory() DirectiveAdvisory {
+	return DirectiveAdvisory{CreatedAt: d.wire.CreatedAt, ExpiresAt: d.wire.ExpiresAt, Sensitive: d.wire.Sensitive}
+}
+
+// Format prints the id.
+func (d *Directive) Format(f fmt.State, _ rune) { redacted(f, "Directive", "id", d.wire.ID) }
+
+// LogValue logs the id.
+func (d *Directive) LogValue() slog.Value {
+	return slog.StringValue(redactedText("Directive", "id", d.wire.ID))
+}
