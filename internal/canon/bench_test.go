@@ -19,6 +19,11 @@ var shapes = []struct {
 	{"text in few members", func(n int) []byte {
 		return []byte(`{"response":{"value":{"text":"` + strings.Repeat("all quiet on the bridge ", n/24) + `"}}}`)
 	}},
+	{"records", func(n int) []byte {
+		return object(n, func(b *strings.Builder, i int) {
+			fmt.Fprintf(b, `"step_%d":{"title":"Migrate shard %d of the ledger","done":%t,"cost":%d.25,"notes":"checked twice, no drift was found"}`, i, i, i%2 == 0, i)
+		})
+	}},
 	{"many members out of order", func(n int) []byte {
 		return object(n, func(b *strings.Builder, i int) { fmt.Fprintf(b, `"k%07d":"v"`, i*7919%1000003) })
 	}},

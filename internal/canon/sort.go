@@ -74,11 +74,8 @@ func (s *sorter) object(start int, outermost bool) (end int, err error) {
 		}
 		m.value, m.end = int32(value), int32(i)
 		if len(s.open) > base {
-			order := compareNames(s.open[len(s.open)-1].name(s.text), m.name(s.text))
-			if order == 0 {
-				return 0, s.duplicate(base, m)
-			}
-			sorted = sorted && order < 0
+			last := s.open[len(s.open)-1]
+			sorted = sorted && compareNames(last.name(s.text), m.name(s.text)) < 0
 		}
 		s.open = append(s.open, m)
 		if s.text[i] == ',' {
@@ -87,7 +84,7 @@ func (s *sorter) object(start int, outermost bool) (end int, err error) {
 	}
 	end = i + 1
 	members := s.open[base:]
-	if !sorted {
+	if !sorted { // as two equal names are not, either
 		slices.SortFunc(members, func(a, b member) int {
 			return compareNames(a.name(s.text), b.name(s.text))
 		})
