@@ -1,5 +1,10 @@
 package types
 
+import (
+	"fmt"
+	"log/slog"
+)
+
 // Runtime is where an agent runs (§4.1).
 type Runtime string
 
@@ -43,3 +48,13 @@ func (a *Agent) Validate() error {
 	}
 	return c.err
 }
+
+func (a Agent) summary() summary {
+	return summarize("Agent", "id", a.ID, "run_id", a.RunID, "runtime", string(a.Runtime))
+}
+
+// Format prints the ids and the runtime. Labels and project are free text.
+func (a Agent) Format(f fmt.State, _ rune) { a.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (a Agent) LogValue() slog.Value { return a.summary().LogValue() }

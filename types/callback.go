@@ -1,5 +1,11 @@
 package types
 
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+)
+
 // CallbackMode says whether the Hub pushes a Response (§8.3).
 type CallbackMode string
 
@@ -62,6 +68,22 @@ func (a *CallbackAuth) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// UnmarshalJSON reads a Callback and refuses an empty url.
+func (cb *Callback) UnmarshalJSON(b []byte) error {
+	type plain Callback
+	var w struct {
+		plain
+		URL *string `json:"url"`
+	}
+	if err := Decode(b, &w); err != nil {
+		return err
+	}
+	var c checker
+	w.plain.URL = given(&c, "§8.3", "callback.url", w.URL)
+	*cb = Callback(w.plain)
+	return c.err
+}
+
 func (cb *Callback) push() bool { return cb != nil && cb.Mode == CallbackPush }
 
 // Validate returns a *FieldError for the first rule of §8.3 that cb breaks.
@@ -88,10 +110,12 @@ func (a *CallbackAuth) Validate() error {
 	var c checker
 	switch a.Scheme {
 	case AuthHMAC:
+		c.require("§8.3", "secret_ref", a.SecretRef)
 		if a.TokenRef != "" {
 			c.fail("§8.3", "token_ref", "does not go with scheme hmac")
 		}
 	case AuthBearer, AuthAPIKey:
+		c.require("§8.3", "token_ref", a.TokenRef)
 		if a.SecretRef != "" {
 			c.fail("§8.3", "secret_ref", "goes with scheme hmac only")
 		}
@@ -100,3 +124,28 @@ func (a *CallbackAuth) Validate() error {
 	}
 	return c.err
 }
+
+func (cb Callback) summary() summary {
+	host := ""
+	if u, err := url.Parse(cb.URL); err == nil {
+		host = u.Host
+	}
+	return summarize("Callback", "mode", string(cb.Mode), "host", host)
+}
+
+// Format prints the mode and the host: user, path and query of a URL may be
+// what lets its caller in.
+func (cb Callback) Format(f fmt.State, _ rune) { cb.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (cb Callback) LogValue() slog.Value { return cb.summary().LogValue() }
+
+func (a CallbackAuth) summary() summary {
+	return summarize("CallbackAuth", "scheme", string(a.Scheme))
+}
+
+// Format prints the scheme.
+func (a CallbackAuth) Format(f fmt.State, _ rune) { a.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (a CallbackAuth) LogValue() slog.Value { return a.summary().LogValue() }

@@ -28,25 +28,35 @@ type Directive struct {
 }
 
 // UnmarshalJSON reads a Directive and refuses one that carries request, action
-// or state: they are outside the signature and belong to other legs (§13.1).
+// or state: they are outside the signature and belong to other legs (§13.1). An
+// empty priority or expires_at is refused too.
 func (d *Directive) UnmarshalJSON(b []byte) error {
 	type plain Directive
 	var w struct {
 		plain
-		Request Raw `json:"request"`
-		Action  Raw `json:"action"`
-		State   Raw `json:"state"`
+		Priority  *Priority `json:"priority"`
+		ExpiresAt *string   `json:"expires_at"`
+		Request   Raw       `json:"request"`
+		Action    Raw       `json:"action"`
+		State     Raw       `json:"state"`
 	}
 	if err := Decode(b, &w); err != nil {
 		return err
 	}
-	for name, r := range map[string]Raw{"request": w.Request, "action": w.Action, "state": w.State} {
-		if r != nil {
-			return &FieldError{Field: name, Problem: "does not belong in a directive", Section: "§13.1"}
-		}
-	}
+	var c checker
+	c.absent("request", w.Request)
+	c.absent("action", w.Action)
+	c.absent("state", w.State)
+	w.plain.Priority = given(&c, "§13.1", "priority", w.Priority)
+	w.plain.ExpiresAt = given(&c, "§13.1", "expires_at", w.ExpiresAt)
 	*d = Directive(w.plain)
-	return nil
+	return c.err
+}
+
+func (c *checker) absent(field string, r Raw) {
+	if r != nil {
+		c.fail("§13.1", field, "does not belong in a directive")
+	}
 }
 
 // Validate returns a *FieldError for the first rule of §13.1 that d breaks.
@@ -139,6 +149,16 @@ type InboxAckRequest struct {
 // InboxAckResult is the answer to it. Acked is informational.
 type InboxAckResult struct {
 	Acked int64 `json:"acked"`
+}
+
+// Format prints how many rows there are.
+func (b InboxBatch) Format(f fmt.State, _ rune) { b.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (b InboxBatch) LogValue() slog.Value { return b.summary().LogValue() }
+
+func (b InboxBatch) summary() summary {
+	return summarize("InboxBatch", "messages", strconv.Itoa(len(b.Messages)))
 }
 
 func (d Directive) summary() summary {

@@ -57,6 +57,24 @@ type Message struct {
 	Action         *Action  `json:"action,omitzero"`  // task only
 }
 
+// UnmarshalJSON reads a Message and refuses an empty priority or expires_at.
+func (m *Message) UnmarshalJSON(b []byte) error {
+	type plain Message
+	var w struct {
+		plain
+		Priority  *Priority `json:"priority"`
+		ExpiresAt *string   `json:"expires_at"`
+	}
+	if err := Decode(b, &w); err != nil {
+		return err
+	}
+	var c checker
+	w.plain.Priority = given(&c, "§4", "priority", w.Priority)
+	w.plain.ExpiresAt = given(&c, "§4", "expires_at", w.ExpiresAt)
+	*m = Message(w.plain)
+	return c.err
+}
+
 // Callback returns the callback of the request or action, or nil.
 func (m *Message) Callback() *Callback {
 	switch {

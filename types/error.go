@@ -17,6 +17,21 @@ type ErrorDetail struct {
 	Message string `json:"message,omitzero"`
 }
 
+// Validate returns a *FieldError for the first rule of §8.5 that e breaks.
+func (e *ErrorBody) Validate() error {
+	var c checker
+	c.require("§8.5", "error.code", e.Error.Code)
+	return c.err
+}
+
+func (e ErrorBody) summary() summary { return summarize("ErrorBody", "code", e.Error.Code) }
+
+// Format prints the code.
+func (e ErrorBody) Format(f fmt.State, _ rune) { e.summary().write(f) }
+
+// LogValue logs the code.
+func (e ErrorBody) LogValue() slog.Value { return e.summary().LogValue() }
+
 // Format prints the code.
 func (e ErrorDetail) Format(f fmt.State, _ rune) { summarize("Error", "code", e.Code).write(f) }
 

@@ -49,6 +49,22 @@ type SubmitAck struct {
 	ReviewURL string `json:"review_url,omitzero"` // for a human's browser
 }
 
+// UnmarshalJSON reads a SubmitAck and refuses an empty review_url.
+func (a *SubmitAck) UnmarshalJSON(b []byte) error {
+	type plain SubmitAck
+	var w struct {
+		plain
+		ReviewURL *string `json:"review_url"`
+	}
+	if err := Decode(b, &w); err != nil {
+		return err
+	}
+	var c checker
+	w.plain.ReviewURL = given(&c, "§8.1", "review_url", w.ReviewURL)
+	*a = SubmitAck(w.plain)
+	return c.err
+}
+
 // Validate returns a *FieldError for the first rule of §8.1 that a breaks.
 func (a *SubmitAck) Validate() error {
 	var c checker
@@ -73,6 +89,37 @@ type MessageView struct {
 	Delivery *Delivery `json:"delivery,omitzero"`
 }
 
+// viewRest is what a MessageView has beside the members of the message.
+type viewRest struct {
+	ID       string    `json:"id"`
+	Status   Status    `json:"status"`
+	Response *Response `json:"response,omitzero"`
+	Delivery *Delivery `json:"delivery,omitzero"`
+}
+
+// UnmarshalJSON reads the message and what stands beside its members.
+func (v *MessageView) UnmarshalJSON(b []byte) error {
+	var m Message
+	var rest viewRest
+	if err := Decode(b, &m); err != nil {
+		return err
+	}
+	if err := Decode(b, &rest); err != nil {
+		return err
+	}
+	*v = MessageView{m, rest.ID, rest.Status, rest.Response, rest.Delivery}
+	return nil
+}
+
+// MarshalJSON writes the members of the message and the others as one object.
+func (v MessageView) MarshalJSON() ([]byte, error) {
+	type plain Message
+	return Encode(struct {
+		plain
+		viewRest
+	}{plain(v.Message), viewRest{v.ID, v.Status, v.Response, v.Delivery}})
+}
+
 // DeliveryState is how far an answer has come on its way to the agent (§14.2).
 type DeliveryState string
 
@@ -94,7 +141,7 @@ type Delivery struct {
 // those of the message and of the Response included.
 func (v *MessageView) Validate() error {
 	var c checker
-	c.under("message", v.Message.Validate())
+	c.err = v.Message.Validate()
 	c.id("§8.2", "id", v.ID)
 	switch {
 	case !v.Status.Known():
@@ -131,6 +178,24 @@ func (v *MessageView) Validate() error {
 	return c.err
 }
 
+// UnmarshalJSON reads a Delivery and refuses an empty time.
+func (d *Delivery) UnmarshalJSON(b []byte) error {
+	type plain Delivery
+	var w struct {
+		plain
+		DeliveredAt    *string `json:"delivered_at"`
+		AcknowledgedAt *string `json:"acknowledged_at"`
+	}
+	if err := Decode(b, &w); err != nil {
+		return err
+	}
+	var c checker
+	w.plain.DeliveredAt = given(&c, "§14.2", "delivery.delivered_at", w.DeliveredAt)
+	w.plain.AcknowledgedAt = given(&c, "§14.2", "delivery.acknowledged_at", w.AcknowledgedAt)
+	*d = Delivery(w.plain)
+	return c.err
+}
+
 // Validate returns a *FieldError for the first rule of §14.2 that d breaks.
 func (d *Delivery) Validate() error {
 	var c checker
@@ -163,6 +228,34 @@ type CancelResult struct {
 	Status     Status     `json:"status"`
 	Resolution Resolution `json:"resolution,omitzero"`
 }
+
+func (a SubmitAck) summary() summary {
+	return summarize("SubmitAck", "id", a.ID, "status", string(a.Status))
+}
+
+// Format prints the id and the status.
+func (a SubmitAck) Format(f fmt.State, _ rune) { a.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (a SubmitAck) LogValue() slog.Value { return a.summary().LogValue() }
+
+func (d Delivery) summary() summary { return summarize("Delivery", "state", string(d.State)) }
+
+// Format prints the state.
+func (d Delivery) Format(f fmt.State, _ rune) { d.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (d Delivery) LogValue() slog.Value { return d.summary().LogValue() }
+
+func (r CancelResult) summary() summary {
+	return summarize("CancelResult", "id", r.ID, "status", string(r.Status), "resolution", string(r.Resolution))
+}
+
+// Format prints the id, the status and the resolution.
+func (r CancelResult) Format(f fmt.State, _ rune) { r.summary().write(f) }
+
+// LogValue logs what Format prints.
+func (r CancelResult) LogValue() slog.Value { return r.summary().LogValue() }
 
 func (v MessageView) summary() summary {
 	return summarize("MessageView", "id", v.ID, "type", string(v.Type), "status", string(v.Status))

@@ -83,7 +83,7 @@ func (r *Request) Choices() []string {
 }
 
 // Validate returns a *FieldError for the first rule of §5.2 that r breaks. It
-// does not look into Schema; schema.CheckInput does.
+// does not look into Schema; schema.CompileInput does.
 func (r *Request) Validate() error {
 	var c checker
 	switch r.Mode {

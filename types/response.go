@@ -57,6 +57,16 @@ type ResponseAgent struct {
 	RunID string `json:"run_id"`
 }
 
+// Format prints the ids.
+func (a ResponseAgent) Format(f fmt.State, _ rune) { a.summary().write(f) }
+
+// LogValue logs the ids.
+func (a ResponseAgent) LogValue() slog.Value { return a.summary().LogValue() }
+
+func (a ResponseAgent) summary() summary {
+	return summarize("ResponseAgent", "id", a.ID, "run_id", a.RunID)
+}
+
 // ResponseDetail is the decision itself (§6).
 type ResponseDetail struct {
 	Value      Raw             `json:"value,omitzero"` // string or object; asks only

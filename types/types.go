@@ -50,3 +50,6 @@ func (e *DecodeError) Error() string {
 
 // Unwrap returns the reason, a *FieldError where a member was wrong.
 func (e *DecodeError) Unwrap() error { return e.cause }
+
+// Wire lets the strict decoder pass on the reason of a nested value unchanged.
+func (e *DecodeError) Wire() error { return e.cause }

@@ -79,6 +79,27 @@ func (c *checker) principal(section, field, v string) {
 	}
 }
 
+// given is the value of an optional member for which the zero value stands for
+// an absent one; written out, the zero value breaks the member's rule.
+func given[T comparable](c *checker, section, field string, p *T) (v T) {
+	if p == nil {
+		return v
+	}
+	if *p == v {
+		c.fail(section, field, "is there with an empty value")
+	}
+	return *p
+}
+
+// maxInteger is the largest integer that every JSON reader takes exactly.
+const maxInteger = 1<<53 - 1
+
+func (c *checker) count(section, field string, n int64) {
+	if n < 0 || n > maxInteger {
+		c.fail(section, field, "is %d, not in 0 to 2^53-1", n)
+	}
+}
+
 func (c *checker) object(section, field string, r Raw) {
 	if !r.IsObject() {
 		c.fail(section, field, "is not a JSON object")
