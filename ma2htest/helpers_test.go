@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -192,3 +193,5 @@ func (f fields) json() string {
 }
 
 func in(d time.Duration) string { return start.Add(d).Format(time.RFC3339Nano) }
+
+func isError(err, want error) bool { return errors.Is(err, want) }

@@ -164,9 +164,12 @@ func (h *Hub) lock() time.Time {
 
 func (h *Hub) unlock() { h.mu.Unlock() }
 
+// tick is the real timer going off. It may be early by the wall clock, so it
+// sets the next one whether or not something was due.
 func (h *Hub) tick() {
 	h.lock()
-	h.unlock()
+	defer h.unlock()
+	h.clock.arm()
 }
 
 // Now returns the time of the Hub's clock, in UTC.

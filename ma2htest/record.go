@@ -13,6 +13,7 @@ import (
 type Request struct {
 	Endpoint string // one of the endpoint constants; empty if none matched
 	Method   string
+	Host     string
 	Path     string // escaped, as it came
 	Query    string
 	Header   http.Header // without Authorization, X-Api-Key and cookies
@@ -35,7 +36,7 @@ type requestLog struct {
 // arrive records a request that has been read.
 func (h *Hub) arrive(r *http.Request, c *call) *Request {
 	row := &Request{
-		Endpoint: c.endpoint, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Endpoint: c.endpoint, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 		Header: r.Header.Clone(), Body: c.body,
 	}
 	for _, secret := range []string{"Authorization", "X-Api-Key", "Cookie", "Proxy-Authorization"} {

@@ -61,6 +61,7 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer t.hub.inFlight.Done()
 		x.serve(t.hub, inner)
 		_ = body.Close()
+		cancel() // what was written stays readable
 	}()
 	select {
 	case <-x.started:
