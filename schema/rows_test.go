@@ -363,6 +363,7 @@ var rows = []row{
 	since("0.4", no("inbound.ack_url", "capability", `inbound.ack_url=""`)),
 	since("0.4", no("inbound.max_batch", "capability", `inbound.max_batch=0`)),
 	since("0.4", no("inbound.visibility_timeout_seconds", "capability", `inbound.visibility_timeout_seconds=0`)),
+	since("0.4", no("inbound.retention_days", "capability", `inbound.retention_days=0`)),
 	since("0.4", no("inbound.retention_days", "capability", `inbound.retention_days=-2`)),
 	since("0.4", no("inbound.signature_algs[]", "capability", `inbound.signature_algs=[null]`)),
 	since("0.4", no("inbound.webhook_supported", "capability", `inbound.webhook_supported=1`)),

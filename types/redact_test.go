@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ma2h/ma2h-go/internal/limits"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -123,10 +124,14 @@ func parsePackage() ([]*ast.File, error) {
 // filler puts a word of its own into every place that holds text.
 type filler struct {
 	words map[string]string // word to the path of its field
+	long  bool
 }
 
 func (f *filler) word(path string) string {
 	w := fmt.Sprintf("zq%03dk", len(f.words))
+	if f.long {
+		w += strings.Repeat("a", 2*limits.MaxQuoted)
+	}
 	f.words[w] = strings.TrimPrefix(path, ".")
 	return w
 }
@@ -279,6 +284,16 @@ func TestACallbackHidesUserPathAndQueryOfItsURL(t *testing.T) {
 }
 
 func TestWhatIsPrintedIsCutAndQuoted(t *testing.T) {
+	for name, row := range printed {
+		f := &filler{words: map[string]string{}, long: true}
+		v := reflect.New(reflect.TypeOf(row.value)).Elem()
+		f.fill(v, "")
+		for word, path := range f.words {
+			if out := fmt.Sprintf("%+v", v.Interface()); name != "FieldError" && strings.Contains(out, word) {
+				t.Errorf("%s prints all of %s: %s", name, path, out)
+			}
+		}
+	}
 	ack := types.SubmitAck{ID: strings.Repeat("a", 100), Status: "op\nen \x1b[31m"}
 	want := `SubmitAck{id=` + strings.Repeat("a", 32) + `… status="op\nen \x1b[31m"}`
 	if got := fmt.Sprint(ack); got != want {
