@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -47,8 +49,8 @@ type jtiEntry struct {
 
 type actEntry struct {
 	variant digest
-	token   Token // 0 once done
-	lease   int64 // end of the claim
+	token   Token
+	lease   int64 // end of the claim, 0 once done
 }
 
 // NewMemoryStore returns an empty store.
@@ -93,7 +95,7 @@ func keyDigest(key string) digest {
 
 // ClaimJTI implements ReplayStore.
 func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time.Duration) (ReplayState, error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), checkStoreKey("key", "§9.2", key)); err != nil {
 		return 0, err
 	}
 	d, now := keyDigest(key), s.clock()
@@ -111,12 +113,19 @@ func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time
 	} else if full {
 		return 0, ErrStoreFull
 	}
-	sh.put(d, jtiEntry{lease: now + int64(lease)}, now+int64(max(lease, keep)))
+	e := jtiEntry{lease: now + int64(lease)}
+	if lease == 0 {
+		e.lease = 0
+	}
+	sh.put(d, e, now+int64(max(lease, keep)))
 	return Fresh, nil
 }
 
 // SettleJTI implements ReplayStore.
-func (s *MemoryStore) SettleJTI(_ context.Context, key string, final bool) error {
+func (s *MemoryStore) SettleJTI(ctx context.Context, key string, final bool) error {
+	if err := errors.Join(ctx.Err(), checkStoreKey("key", "§9.2", key)); err != nil {
+		return err
+	}
 	d, now := keyDigest(key), s.clock()
 	sh := &s.jtis[d[0]%shards]
 	sh.mu.Lock()
@@ -137,7 +146,7 @@ func (e actEntry) state(variant digest, now int64) ActState {
 	switch {
 	case e.variant != variant:
 		return ActConflict
-	case e.token == 0:
+	case e.lease == 0:
 		return ActDone
 	case now < e.lease:
 		return ActInFlight
@@ -185,28 +194,47 @@ func (s *MemoryStore) Reserve(ctx context.Context, act Act, lease time.Duration,
 
 // Commit implements Ledger.
 func (s *MemoryStore) Commit(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) {
-		e.token = 0
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if e.lease != 0 && now >= e.lease {
+			return ErrLeaseLost
+		}
+		e.lease = 0
 		sh.put(d, e, now+int64(s.retention))
+		return nil
 	})
 }
 
 // Release implements Ledger.
 func (s *MemoryStore) Release(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, _ actEntry, _ int64) {
+	err := s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if now >= e.lease {
+			return ErrLeaseLost
+		}
 		delete(sh.live, d)
+		return nil
 	})
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	return err
 }
 
 // Doubt implements Ledger.
 func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) {
-		e.lease = now
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if e.lease == 0 {
+			return ErrLeaseLost
+		}
+		e.lease = min(e.lease, now)
 		sh.put(d, e, now+int64(s.retention))
+		return nil
 	})
 }
 
-func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64)) error {
+// errAbsent is the ErrLeaseLost of a claim of which nothing is known.
+var errAbsent = fmt.Errorf("%w: there is no claim", ErrLeaseLost)
+
+func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64) error) error {
 	if err := errorsOf(ctx, act); err != nil {
 		return err
 	}
@@ -215,18 +243,20 @@ func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change f
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.get(d, now)
-	if !ok || e.variant != keyDigest(act.Resolution) || e.token != token || token == 0 || now >= e.lease {
+	switch {
+	case !ok:
+		return errAbsent
+	case e.variant != keyDigest(act.Resolution) || e.token != token:
 		return ErrLeaseLost
 	}
-	change(sh, d, e, now)
-	return nil
+	return change(sh, d, e, now)
 }
 
 func errorsOf(ctx context.Context, act Act) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return act.check()
+	return act.Validate()
 }
 
 func newToken() Token {
