@@ -13,21 +13,24 @@ import (
 
 // MemoryConfig bounds a MemoryStore. Zero fields mean the defaults.
 type MemoryConfig struct {
-	// MaxEntries bounds the live entries of each kind, deliveries and acts.
+	// MaxEntries bounds the live entries of each kind: deliveries, acts and
+	// submits.
 	// Default: 1,000,000. A full store is ErrStoreFull.
 	MaxEntries int
-	// Retention is how long an act is remembered after its last change. It
-	// must be as long as the Hub may deliver the message again. Default: 31
-	// days, past the 30 that Hubs are advised to keep messages (§8.2).
+	// Retention is how long an act is remembered after its last change, and a
+	// submit after it was put. It must be as long as the Hub may deliver the
+	// message again. Default: 31 days, past the 30 that Hubs are advised to
+	// keep messages (§8.2).
 	Retention time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// DefaultRetention is how long stores remember an act unless told otherwise.
+// DefaultRetention is how long stores remember acts and submits unless told
+// otherwise.
 const DefaultRetention = 31 * 24 * time.Hour
 
-// MemoryStore is a Store in memory. It forgets on restart and is blind to the
+// MemoryStore is a Store and an Outbox in memory. It forgets on restart and is blind to the
 // replica beside it: it is for one process, for tests, and for acts that do no
 // harm twice. It starts no goroutine.
 type MemoryStore struct {
@@ -37,6 +40,7 @@ type MemoryStore struct {
 	perShard  int
 	jtis      [shards]shard[jtiEntry]
 	acts      [shards]shard[actEntry]
+	submits   [shards]shard[submitEntry]
 }
 
 const shards = 64
@@ -75,6 +79,7 @@ func NewMemoryStore(cfg MemoryConfig) (*MemoryStore, error) {
 	for i := range shards {
 		s.jtis[i].slot = int64(time.Second)
 		s.acts[i].slot = int64(max(time.Second, cfg.Retention/1024))
+		s.submits[i].slot = s.acts[i].slot
 	}
 	return s, nil
 }

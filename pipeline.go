@@ -251,7 +251,7 @@ func (d *Directive) act(agentID string) Act {
 func actKey(kind, agentID, id string) string {
 	if len(agentID) > 64 {
 		sum := sha256.Sum256([]byte(agentID))
-		agentID = hex.EncodeToString(sum[:])
+		agentID = "sha256:" + hex.EncodeToString(sum[:])
 	}
 	return kind + "\x00" + agentID + "\x00" + id
 }
