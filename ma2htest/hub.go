@@ -35,6 +35,12 @@ type Options struct {
 	// MaxHold is the longest long-poll the Hub gives, at most 60 s, which zero
 	// means too (§8.2).
 	MaxHold time.Duration
+	// SigningAlg is what pushes and directives are signed with: "hmac-sha256",
+	// which empty means too, or "ed25519".
+	SigningAlg string
+	// SignWithAllKeys signs with every key of SigningAlg that Keys lists, as
+	// several v1 items, and not with the newest alone (§9.2).
+	SignWithAllKeys bool
 	// KeepRequests is how many of the latest requests are recorded. Zero means
 	// 16384, a negative number none.
 	KeepRequests int
@@ -61,6 +67,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.KeyTTL < 0 || o.MaxHold < 0 {
 		return o, fmt.Errorf("ma2htest: Options.KeyTTL or Options.MaxHold is negative")
 	}
+	switch o.SigningAlg {
+	case "":
+		o.SigningAlg = types.AlgHMACSHA256
+	case types.AlgHMACSHA256, types.AlgEd25519:
+	default:
+		return o, fmt.Errorf("ma2htest: Options.SigningAlg %q is not %s or %s", o.SigningAlg, types.AlgHMACSHA256, types.AlgEd25519)
+	}
 	if o.KeyTTL == 0 {
 		o.KeyTTL = defaultKeyTTL
 	}
@@ -84,6 +97,7 @@ type Hub struct {
 	clock      clock
 	ids        idSource
 	creds      credentials
+	ring       keyRing
 	messages   map[string]*message
 	order      []string // ids in order of submission
 	keys       map[dedupKey]dedupEntry
@@ -146,6 +160,7 @@ func New(opts Options) (*Hub, error) {
 	h.clock.init(opts.Start, h.tick)
 	h.ids.init(opts.Seed)
 	h.creds.init()
+	h.ring.init(opts.Seed)
 	h.requestLog.keep = opts.KeepRequests
 	h.caps = defaultCapability(opts.Version, h.minor)
 	if opts.Capability != nil {

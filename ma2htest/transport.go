@@ -65,7 +65,7 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	select {
 	case <-x.started:
-	case <-ctx.Done():
+	case <-req.Context().Done():
 		_ = body.Close()
 		return nil, req.Context().Err()
 	}
@@ -205,9 +205,20 @@ func (x *exchange) Read(p []byte) (int, error) {
 		select {
 		case <-more:
 		case <-x.ctx.Done():
+			// The handler's end is an end of ctx too, and what it wrote last may
+			// have come since.
+			if x.ended() {
+				continue
+			}
 			return 0, x.ctx.Err()
 		}
 	}
+}
+
+func (x *exchange) ended() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.end != nil
 }
 
 // Close ends the handler's context.
