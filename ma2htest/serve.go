@@ -33,7 +33,8 @@ type call struct {
 	tooLarge bool
 	origin   string // scheme, host and prefix that the caller used
 	who      principal
-	noHold   bool // a fault ends the hold at once
+	refused  *Error // set if there is no valid credential
+	noHold   bool   // a fault ends the hold at once
 }
 
 // reply is an answer before it is written.
@@ -130,13 +131,13 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
-	row := h.arrive(r, c)
-	rep := h.answer(rt, c, allow, row)
-	h.requestLog.finish(row, rep)
+	row, fault := h.arrive(r, c)
+	rep := h.answer(rt, c, allow, fault)
+	h.leave(row, rep)
 	rep.write(w)
 }
 
-func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
+func (h *Hub) answer(rt route, c *call, allow []string, fault *Fault) reply {
 	handle := func() reply {
 		switch {
 		case rt.handle == nil && allow != nil:
@@ -145,25 +146,15 @@ func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
 		case rt.handle == nil:
 			return notFound().reply()
 		}
-		if !rt.public {
-			h.lock()
-			who, err := h.authenticate(c.header)
-			h.unlock()
-			if err != nil {
-				return err.reply().with("WWW-Authenticate", "Bearer")
-			}
-			c.who = who
+		if !rt.public && c.refused != nil {
+			return c.refused.reply().with("WWW-Authenticate", "Bearer")
 		}
 		return rt.handle(h, c)
 	}
-	h.lock()
-	f := h.faults.take(c.endpoint)
-	h.unlock()
-	if f == nil {
+	if fault == nil {
 		return handle()
 	}
-	h.requestLog.fault(row, f.name)
-	return h.serveFault(f, c, handle)
+	return h.serveFault(fault, c, handle)
 }
 
 func (r reply) write(w http.ResponseWriter) {
