@@ -26,7 +26,8 @@ type Fault struct {
 	bytes       int
 	delay       time.Duration
 
-	draw *randomDraw
+	draw  *randomDraw
+	shape func(*batch) bool // of a shaping fault; false if there was nothing to strike
 }
 
 type faultKind int
@@ -42,6 +43,7 @@ const (
 	early                       // a hold ends at once
 	delayed                     // the Hub takes its time
 	random                      // one of several
+	shaping                     // the entries of a drain are not what they should be
 )
 
 // On has the fault strike another endpoint, one of the endpoint constants.
@@ -200,7 +202,7 @@ func (h *Hub) Heal() {
 
 func (b *faultBox) take(endpoint string) *Fault {
 	for _, f := range b.armed {
-		if f.times == 0 || f.endpoint != "" && f.endpoint != endpoint {
+		if f.kind == shaping || !f.matches(endpoint) {
 			continue
 		}
 		if f.skip > 0 {
@@ -216,6 +218,10 @@ func (b *faultBox) take(endpoint string) *Fault {
 		return f
 	}
 	return nil
+}
+
+func (f *Fault) matches(endpoint string) bool {
+	return f.times != 0 && (f.endpoint == "" || f.endpoint == endpoint)
 }
 
 // giveBack arms a fault again that found nothing to strike.
@@ -260,6 +266,8 @@ func (h *Hub) serveFault(f *Fault, c *call, handle func() reply) reply {
 		return reply{cut: true}
 	case early:
 		c.noHold = true
+	case shaping:
+		c.shape = f
 	case delayed:
 		if !h.pause(c, f.delay) {
 			return reply{cut: true}

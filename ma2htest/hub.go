@@ -98,6 +98,7 @@ type Hub struct {
 	ids        idSource
 	creds      credentials
 	ring       keyRing
+	post       post
 	messages   map[string]*message
 	order      []string // ids in order of submission
 	keys       map[dedupKey]dedupEntry
@@ -161,6 +162,7 @@ func New(opts Options) (*Hub, error) {
 	h.ids.init(opts.Seed)
 	h.creds.init()
 	h.ring.init(opts.Seed)
+	h.post.init()
 	h.requestLog.keep = opts.KeepRequests
 	h.caps = defaultCapability(opts.Version, h.minor)
 	if opts.Capability != nil {

@@ -17,6 +17,8 @@ const (
 	Cancel   = "POST /v1/messages/{id}/cancel"
 	Ack      = "POST /v1/messages/{id}/ack"
 	Presence = "GET /v1/agents/{id}/presence"
+	Drain    = "GET /v1/inbox"
+	InboxAck = "POST /v1/inbox/ack"
 )
 
 // maxRequestBody bounds what is read of a request; it is the largest envelope.
@@ -33,7 +35,9 @@ type call struct {
 	tooLarge bool
 	origin   string // scheme, host and prefix that the caller used
 	who      principal
-	noHold   bool // a fault ends the hold at once
+	noHold   bool   // a fault ends the hold at once
+	shape    *Fault // what RandomFaults drew for the entries of this drain
+	row      *Request
 }
 
 // reply is an answer before it is written.
@@ -70,6 +74,8 @@ func coreRoutes() []route {
 		{Cancel, false, (*Hub).cancel},
 		{Ack, false, (*Hub).acknowledge},
 		{Presence, false, (*Hub).presence},
+		{Drain, false, (*Hub).drain},
+		{InboxAck, false, (*Hub).ackInbox},
 	}
 }
 
@@ -130,13 +136,13 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
-	row := h.arrive(r, c)
-	rep := h.answer(rt, c, allow, row)
-	h.requestLog.finish(row, rep)
+	c.row = h.arrive(r, c)
+	rep := h.answer(rt, c, allow)
+	h.requestLog.finish(c.row, rep)
 	rep.write(w)
 }
 
-func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
+func (h *Hub) answer(rt route, c *call, allow []string) reply {
 	handle := func() reply {
 		switch {
 		case rt.handle == nil && allow != nil:
@@ -162,7 +168,7 @@ func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
 	if f == nil {
 		return handle()
 	}
-	h.requestLog.fault(row, f.name)
+	h.requestLog.fault(c.row, f.name)
 	return h.serveFault(f, c, handle)
 }
 
