@@ -120,6 +120,9 @@ func (c *clock) stopAll() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	for _, d := range c.due {
+		d.index = -1
+	}
 	c.due = nil
 }
 
