@@ -26,7 +26,8 @@ type Fault struct {
 	bytes       int
 	delay       time.Duration
 
-	draw *randomDraw
+	draw  *randomDraw
+	forge func(*parcel) bool // of a forging fault; false if there was nothing to strike
 }
 
 type faultKind int
@@ -42,6 +43,8 @@ const (
 	early                       // a hold ends at once
 	delayed                     // the Hub takes its time
 	random                      // one of several
+	forging                     // a push is not what it should be
+	heldAck                     // the answer to a submit waits for a push
 )
 
 // On has the fault strike another endpoint, one of the endpoint constants.
@@ -200,7 +203,7 @@ func (h *Hub) Heal() {
 
 func (b *faultBox) take(endpoint string) *Fault {
 	for _, f := range b.armed {
-		if f.times == 0 || f.endpoint != "" && f.endpoint != endpoint {
+		if f.kind == forging || f.times == 0 || f.endpoint != "" && f.endpoint != endpoint {
 			continue
 		}
 		if f.skip > 0 {
@@ -222,9 +225,7 @@ func (b *faultBox) take(endpoint string) *Fault {
 func (h *Hub) giveBack(f *Fault) {
 	h.lock()
 	defer h.unlock()
-	if f.times >= 0 {
-		f.times++
-	}
+	f.rearm()
 }
 
 // serveFault answers a request that the fault struck.
@@ -258,6 +259,8 @@ func (h *Hub) serveFault(f *Fault, c *call, handle func() reply) reply {
 		case <-h.closed:
 		}
 		return reply{cut: true}
+	case heldAck:
+		return h.holdAck(f, c, handle)
 	case early:
 		c.noHold = true
 	case delayed:
