@@ -23,7 +23,7 @@ type Client struct {
 	base string // the Hub URL without a trailing slash
 	url  *url.URL
 	send *transport.Transport
-	caps capabilityCache
+	caps *capabilityCache
 	hold time.Duration
 }
 
@@ -42,7 +42,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(cfg.HubURL, "/"), hold: cfg.hold()}
+	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(u.String(), "/"), caps: &capabilityCache{}, hold: cfg.hold()}
 	c.send = &transport.Transport{
 		HTTP:    transport.Prepare(cfg.HTTPClient),
 		Now:     cfg.Now,
@@ -51,6 +51,16 @@ func NewClient(cfg Config) (*Client, error) {
 		Backoff: transport.Backoff{Min: minBackoff, Max: cfg.MaxBackoff},
 	}
 	return c, nil
+}
+
+// Format prints the Hub and the agent, nothing of the credential.
+func (c Client) Format(f fmt.State, _ rune) {
+	redacted(f, "Client", "hub", c.base, "agent", c.cfg.Agent.ID)
+}
+
+// LogValue logs what Format prints.
+func (c Client) LogValue() slog.Value {
+	return slog.StringValue(redactedText("Client", "hub", c.base, "agent", c.cfg.Agent.ID))
 }
 
 // Ack is the Hub's acceptance of a message (§8.1).
@@ -70,15 +80,19 @@ type Ack struct {
 // keeps it. Without an idempotency key a call whose fate is unknown ends in a
 // *SubmitError with Unknown set and is not sent again.
 func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
-	return c.submit(ctx, n.message())
+	return c.submit(ctx, n.message(), n.ResendExpiredKey)
 }
 
 // Ask sends a question and returns once the Hub has it; Wait gets the answer.
 //
 // The message is encoded once and the same bytes are sent until the Hub
 // accepts or refuses them or ctx ends, so a lost answer never asks a human
-// twice. Giving up is a *SubmitError that carries the key to go on with. A key
-// that was used with other content is a *ConflictError. A question that nobody
+// twice. Giving up is a *SubmitError that carries the key to go on with; it
+// gives up by itself when an attempt that may have been taken is a day old,
+// since the Hub need not know the key any longer. An acceptance that breaks the
+// protocol is one too, and comes with the Ack as far as it could be read. A key
+// that was used with other content is an *OutboxMismatchError before anything
+// is sent, or the Hub's *ConflictError. A question that nobody
 // could answer is ErrNoResolver, one over a published limit a *FieldError, a
 // feature that the Hub does not offer ErrUnsupported: nothing is sent then.
 func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
@@ -86,7 +100,7 @@ func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, m)
+	return c.submit(ctx, m, a.ResendExpiredKey)
 }
 
 // Task sends a task and returns once the Hub has it; Wait gets how it ended.
@@ -96,13 +110,13 @@ func (c *Client) Task(ctx context.Context, t Task) (*Ack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, m)
+	return c.submit(ctx, m, t.ResendExpiredKey)
 }
 
 func (c *Client) self() string { return "agent:" + c.cfg.Agent.ID }
 
-// submit freezes the message and sends it.
-func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
+// submit freezes the message and sends it, or what the outbox keeps of it.
+func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
 	m.Version = types.V03
 	m.CreatedAt = timestamp(c.cfg.Now().Truncate(time.Millisecond))
 	m.Agent = c.cfg.Agent
@@ -114,6 +128,13 @@ func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
 	}
 	if err := m.Validate(); err != nil {
 		return nil, err
+	}
+	kept, err := c.recall(ctx, &m)
+	if err != nil {
+		return nil, err
+	}
+	if kept.Body != nil {
+		return c.submitKept(ctx, &m, kept, expiredToo)
 	}
 	caps, err := c.limits(ctx)
 	if err != nil {
@@ -129,7 +150,7 @@ func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
 	if err := types.Decode(frozen, new(types.Message)); err != nil {
 		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, err)
 	}
-	return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
+	return c.submitFirst(ctx, &m, frozen)
 }
 
 // preflight refuses what the Hub says it would (§8.0, §8.6) and stamps the
@@ -181,16 +202,24 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	if err != nil {
 		return nil, err
 	}
-	call.Once = key == ""
+	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
+	if key != "" {
+		call.Broken = func(r *transport.Reply) bool {
+			return r.Status == http.StatusAccepted && types.Decode(r.Body, new(types.SubmitAck)) != nil
+		}
+	}
 	reply, err := c.send.Do(ctx, call)
 	fail := &SubmitError{Op: verb, Key: key, Attempts: 1, Err: err}
 	if f, ok := errors.AsType[*transport.Failure](err); ok {
 		fail.Attempts, fail.Unknown, fail.Err = f.Attempts, f.Ambiguous, f.Err
 	}
-	switch {
-	case reply == nil:
+	if reply == nil {
 		return nil, fail
-	case reply.Status == http.StatusAccepted:
+	}
+	if err == nil {
+		fail.Attempts = reply.Attempts
+	}
+	if reply.Status == http.StatusAccepted {
 		ack, err := c.readAck(verb, key, reply)
 		if err != nil {
 			fail.Status, fail.Unknown, fail.Err = reply.Status, true, err
@@ -204,6 +233,9 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	switch {
 	case errors.Is(api, ErrIdempotencyConflict):
 		return nil, &ConflictError{Key: key, API: api}
+	case reply.Status/100 == 2:
+		// Something took it, and did not say so as a Hub does.
+		fail.Unknown, fail.Err = true, api
 	case err == nil:
 		return nil, api
 	case fail.Err != nil:
@@ -366,7 +398,11 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	case !end.Status.Terminal():
 		return fmt.Errorf("%w: message %s is %s after a cancel (§8.4)", ErrProtocol, types.Quote(id), types.Quote(string(end.Status)))
 	}
-	return &TerminalError{ID: id, Status: end.Status, Resolution: Resolution(end.Status)}
+	lost := &TerminalError{ID: id, Status: end.Status}
+	if r := Resolution(end.Status); r.Known() {
+		lost.Resolution = r
+	}
+	return lost
 }
 
 // cancelOutcome finds {id,status} where Hubs put it: beside the error, in it,

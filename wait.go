@@ -81,8 +81,11 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	case ctx.Err() != nil:
 		return nil, contextError(ctx)
 	case err != nil:
-		if transport.Misconfigured(err) {
+		switch {
+		case transport.Misconfigured(err):
 			return nil, err
+		case errors.Is(err, transport.ErrTooLarge):
+			return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		p.failed(0)
 		c.log(ctx, slog.LevelDebug, "ma2h: poll got no answer", slog.String("op", string(op)), slog.Duration("next", p.next))
