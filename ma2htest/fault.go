@@ -27,7 +27,8 @@ type Fault struct {
 	delay       time.Duration
 
 	draw  *randomDraw
-	shape func(*batch) bool // of a shaping fault; false if there was nothing to strike
+	shape func(*batch) bool  // of a shaping fault; false if there was nothing to strike
+	forge func(*parcel) bool // of a forging fault; false if there was nothing to strike
 }
 
 type faultKind int
@@ -44,6 +45,8 @@ const (
 	delayed                     // the Hub takes its time
 	random                      // one of several
 	shaping                     // the entries of a drain are not what they should be
+	forging                     // a push is not what it should be
+	heldAck                     // the answer to a submit waits for a push
 )
 
 // On has the fault strike another endpoint, one of the endpoint constants.
@@ -202,7 +205,7 @@ func (h *Hub) Heal() {
 
 func (b *faultBox) take(endpoint string) *Fault {
 	for _, f := range b.armed {
-		if f.kind == shaping || !f.matches(endpoint) {
+		if f.kind == shaping || f.kind == forging || !f.matches(endpoint) {
 			continue
 		}
 		if f.skip > 0 {
@@ -228,9 +231,7 @@ func (f *Fault) matches(endpoint string) bool {
 func (h *Hub) giveBack(f *Fault) {
 	h.lock()
 	defer h.unlock()
-	if f.times >= 0 {
-		f.times++
-	}
+	f.rearm()
 }
 
 // serveFault answers a request that the fault struck.
@@ -264,6 +265,8 @@ func (h *Hub) serveFault(f *Fault, c *call, handle func() reply) reply {
 		case <-h.closed:
 		}
 		return reply{cut: true}
+	case heldAck:
+		return h.holdAck(f, c, handle)
 	case early:
 		c.noHold = true
 	case shaping:

@@ -59,8 +59,8 @@ func (h *Hub) pull(c *call) reply {
 	if !since.IsZero() && !m.changed.After(since) {
 		return reply{status: http.StatusNotModified}
 	}
-	if m.resolved != nil && m.delivery == nil && h.minor >= 4 && h.caps.OffersAck() {
-		m.delivery = &types.Delivery{State: types.DeliveredToAgent, DeliveredAt: stamp(now)}
+	if m.resolved != nil {
+		h.markDelivered(m, now)
 	}
 	return reply{status: http.StatusOK, body: m.view()}
 }

@@ -43,6 +43,15 @@ func (h *Hub) RequireDelivery(t testing.TB, id string, want types.DeliveryState)
 	}
 }
 
+// RequirePushes fails the test unless the Hub made exactly n attempts to push
+// the Response of the message.
+func (h *Hub) RequirePushes(t testing.TB, id string, n int) {
+	t.Helper()
+	if got := len(h.Pushes(id)); got != n {
+		t.Fatalf("the Hub made %d attempts to push %s, want %d\n%s", got, types.Quote(id), n, h.report())
+	}
+}
+
 // RequireRequests fails the test unless the Hub saw exactly n requests to the
 // endpoint; the empty string counts all. Requests that were cut count too.
 func (h *Hub) RequireRequests(t testing.TB, endpoint string, n int) {
@@ -88,6 +97,12 @@ func (h *Hub) report() string {
 			b.WriteString(", dropped")
 		}
 		b.WriteByte('\n')
+	}
+	b.WriteString("pushes:\n")
+	for _, m := range messages[max(0, len(messages)-reportLines):] {
+		for _, p := range h.Pushes(m.ID) {
+			b.WriteString("  " + m.ID + " " + p.line() + "\n")
+		}
 	}
 	b.WriteString("requests:\n")
 	requests := h.Requests()
