@@ -112,7 +112,7 @@ func (p *parcel) seal(fault string) (*Push, error) {
 		return row, fmt.Errorf("%w: %w", ErrPushUnsigned, err)
 	}
 	if !p.unsigned {
-		row.Header[signatureHeader] = []string{value}
+		row.Header.Set(signatureHeader, value)
 	}
 	if p.after != nil {
 		row.Body = p.after(row.Body)
