@@ -60,8 +60,8 @@ func (h *Hub) arrive(r *http.Request, c *call) (*Request, *Fault) {
 	return row, fault
 }
 
-// leave records the answer, before it is written.
-func (h *Hub) leave(row *Request, r reply) {
+// depart records the answer, before it is written.
+func (h *Hub) depart(row *Request, r reply) {
 	h.lock()
 	defer h.unlock()
 	if !r.cut {

@@ -17,6 +17,8 @@ const (
 	Cancel   = "POST /v1/messages/{id}/cancel"
 	Ack      = "POST /v1/messages/{id}/ack"
 	Presence = "GET /v1/agents/{id}/presence"
+	Drain    = "GET /v1/inbox"
+	InboxAck = "POST /v1/inbox/ack"
 )
 
 // maxRequestBody bounds what is read of a request; it is the largest envelope.
@@ -35,6 +37,8 @@ type call struct {
 	who      principal
 	refused  *Error // set if there is no valid credential
 	noHold   bool   // a fault ends the hold at once
+	shape    *Fault // what RandomFaults drew for the entries of this drain
+	row      *Request
 }
 
 // reply is an answer before it is written.
@@ -71,6 +75,8 @@ func coreRoutes() []route {
 		{Cancel, false, (*Hub).cancel},
 		{Ack, false, (*Hub).acknowledge},
 		{Presence, false, (*Hub).presence},
+		{Drain, false, (*Hub).drain},
+		{InboxAck, false, (*Hub).ackInbox},
 	}
 }
 
@@ -131,9 +137,10 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
-	row, fault := h.arrive(r, c)
+	var fault *Fault
+	c.row, fault = h.arrive(r, c)
 	rep := h.answer(rt, c, allow, fault)
-	h.leave(row, rep)
+	h.depart(c.row, rep)
 	rep.write(w)
 }
 

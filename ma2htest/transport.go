@@ -24,16 +24,20 @@ func (h *Hub) MemoryURL() string { return "https://" + memoryHost + h.opts.PathP
 // testing/synctest, if the Hub was made in the bubble. It honours the context
 // of a request at once, refuses plain http, and fails as a network does: a
 // reset is a net.Error, a torn body io.ErrUnexpectedEOF.
-func (h *Hub) Transport() http.RoundTripper { return memoryTransport{h} }
+func (h *Hub) Transport() http.RoundTripper { return memoryTransport{hub: h, to: h} }
 
-type memoryTransport struct{ hub *Hub }
+type memoryTransport struct {
+	hub   *Hub
+	to    http.Handler
+	plain bool // takes http too
+}
 
 func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	body := &onceCloser{ReadCloser: http.NoBody}
 	if req.Body != nil {
 		body.ReadCloser = req.Body
 	}
-	if req.URL.Scheme != "https" {
+	if req.URL.Scheme != "https" && !t.plain {
 		_ = body.Close()
 		return nil, errors.New("ma2htest: the Hub offers no plaintext (§8)")
 	}
@@ -48,7 +52,9 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner.RequestURI = req.URL.RequestURI()
 	inner.RemoteAddr = "memory"
 	inner.Proto, inner.ProtoMajor, inner.ProtoMinor = "HTTP/2.0", 2, 0
-	inner.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: req.URL.Hostname()}
+	if req.URL.Scheme == "https" {
+		inner.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: req.URL.Hostname()}
+	}
 	if inner.Host == "" {
 		inner.Host = req.URL.Host
 	}
@@ -59,7 +65,7 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer t.hub.inFlight.Done()
-		x.serve(t.hub, inner)
+		x.serve(t.to, inner)
 		_ = body.Close()
 		cancel() // what was written stays readable
 	}()
@@ -120,7 +126,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) {
 		if p := recover(); p != nil {
 			end = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 			if p != http.ErrAbortHandler {
-				end = fmt.Errorf("ma2htest: the Hub failed: %v", p)
+				end = fmt.Errorf("ma2htest: the handler failed: %v", p)
 			}
 		}
 		x.finish(end)
