@@ -291,6 +291,14 @@ func (h *Hub) Close() {
 	h.inFlight.Wait()
 }
 
+// watched returns the channel that closes with the next news. The lock is held.
+func (h *Hub) watched() <-chan struct{} {
+	if h.news == nil {
+		h.news = make(chan struct{})
+	}
+	return h.news
+}
+
 // wakeWatchers tells those in watch that there is something new. The lock is
 // held.
 func (h *Hub) wakeWatchers() {

@@ -80,10 +80,7 @@ func (h *Hub) watch(ctx context.Context, done func() bool) error {
 			h.unlock()
 			return nil
 		}
-		if h.news == nil {
-			h.news = make(chan struct{})
-		}
-		news := h.news
+		news := h.watched()
 		h.unlock()
 		select {
 		case <-news:
