@@ -1,0 +1,153 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	ma2h "github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/store/internal/storekit"
+)
+
+const (
+	// sweepOdds is how many writes there are to a cleaning on the way, and
+	// sweepRows how many rows that takes away: more, so that it keeps up.
+	sweepOdds = 64
+	sweepRows = 256
+	// connectTries is how often a statement is sent whose connection broke.
+	connectTries = 3
+)
+
+// fate says what an engine's error means.
+type fate int
+
+const (
+	fatal fate = iota // sending it again changes nothing
+	busy              // another transaction was in the way
+	lost              // no answer: it may have been carried out
+	full              // no room
+)
+
+// fateOf reads the error of any driver by the methods that drivers share.
+func fateOf(err error) fate {
+	if pg, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		switch state := pg.SQLState(); {
+		case state == "40001" || state == "40P01" || state == "55P03":
+			return busy
+		case state == "53100" || state == "53200":
+			return full
+		case strings.HasPrefix(state, "57P") || strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53"):
+			return lost
+		}
+		return fatal
+	}
+	if lite, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
+		switch lite.Code() & 0xff {
+		case 5, 6: // SQLITE_BUSY, SQLITE_LOCKED
+			return busy
+		case 13: // SQLITE_FULL
+			return full
+		}
+		return fatal
+	}
+	return lost
+}
+
+func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
+
+// do runs one statement, again where its connection broke or another
+// transaction was in the way: every statement of this package finds its own
+// work done if it comes twice. unsure goes with an error after which it may
+// have been carried out.
+func (s *Store) do(ctx context.Context, statement func(context.Context) error) (unsure bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	timed, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	if err := s.orphans.GiveBack(timed, s.forget); err != nil {
+		return false, storekit.Unavailable(ctx, err)
+	}
+	wait := 5 * time.Millisecond
+	for try := 1; ; try++ {
+		err := statement(timed)
+		if err == nil || isNoRows(err) {
+			return false, err
+		}
+		f := fateOf(err)
+		unsure = unsure || f == lost
+		switch {
+		case f == full:
+			return unsure, storekit.Full(err)
+		case f == fatal, f == lost && try >= connectTries, timed.Err() != nil:
+			return unsure, storekit.Unavailable(ctx, err)
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-timed.Done():
+			t.Stop()
+			return unsure, storekit.Unavailable(ctx, err)
+		}
+		wait = min(2*wait, 100*time.Millisecond)
+	}
+}
+
+func (s *Store) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	var n int64
+	_, err := s.do(ctx, func(ctx context.Context) error {
+		res, err := s.db.ExecContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		n, err = res.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// forget takes back a claim whose caller was told that there is none.
+func (s *Store) forget(ctx context.Context, o storekit.Orphan, token ma2h.Token) error {
+	query := s.q.forgetDelivery
+	if o.Kind == acts {
+		query = s.q.forgetAct
+	}
+	_, err := s.db.ExecContext(ctx, query, []byte(o.Digest), token)
+	return err
+}
+
+// sweep cleans on the way of some writes. The token is random, so that many
+// short processes clean as one long one does.
+func (s *Store) sweep(ctx context.Context, token ma2h.Token, kind int) {
+	if token>>1%sweepOdds == 0 {
+		_, _ = s.exec(ctx, s.q.clean[kind], sweepRows) // the next one will
+	}
+}
+
+// Clean forgets everything whose time has passed and returns how much that
+// was. It works in small transactions. Claims clean a little on their way, so
+// it is only for those who want it done at a time of their choice.
+func (s *Store) Clean(ctx context.Context) (int64, error) {
+	var total int64
+	for kind := range kinds {
+		for {
+			n, err := s.exec(ctx, s.q.clean[kind], sweepRows)
+			total += n
+			if err != nil {
+				return total, err
+			}
+			if n < sweepRows {
+				break
+			}
+		}
+	}
+	return total, nil
+}
