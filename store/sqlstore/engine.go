@@ -104,14 +104,59 @@ func (s *Store) do(ctx context.Context, statement func(context.Context) error) (
 func (s *Store) exec(ctx context.Context, query string, args ...any) (int64, error) {
 	var n int64
 	_, err := s.do(ctx, func(ctx context.Context) error {
-		res, err := s.db.ExecContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		n, err = res.RowsAffected()
+		var err error
+		n, err = s.execOnce(ctx, query, args...)
 		return err
 	})
 	return n, err
+}
+
+func (s *Store) execOnce(ctx context.Context, query string, args ...any) (int64, error) {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	var res sql.Result
+	if stmt != nil {
+		res, err = stmt.ExecContext(ctx, args...)
+	} else {
+		res, err = s.db.ExecContext(ctx, query, args...)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (s *Store) scan(ctx context.Context, query string, args []any, dest ...any) error {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	if stmt != nil {
+		return stmt.QueryRowContext(ctx, args...).Scan(dest...)
+	}
+	return s.db.QueryRowContext(ctx, query, args...).Scan(dest...)
+}
+
+// prepare keeps SQLite from parsing the same statements for ever. PostgreSQL
+// is left to its driver, which knows whether there is a pooler in between.
+func (s *Store) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s.cfg.Dialect != SQLite {
+		return nil, nil
+	}
+	if stmt, ok := s.stmts.Load(query); ok {
+		return stmt.(*sql.Stmt), nil
+	}
+	stmt, err := s.db.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	kept, loaded := s.stmts.LoadOrStore(query, stmt)
+	if loaded {
+		_ = stmt.Close()
+	}
+	return kept.(*sql.Stmt), nil
 }
 
 // forget takes back a claim whose caller was told that there is none.
@@ -120,7 +165,7 @@ func (s *Store) forget(ctx context.Context, o storekit.Orphan, token ma2h.Token)
 	if o.Kind == acts {
 		query = s.q.forgetAct
 	}
-	_, err := s.db.ExecContext(ctx, query, []byte(o.Digest), token)
+	_, err := s.execOnce(ctx, query, []byte(o.Digest), token)
 	return err
 }
 

@@ -41,7 +41,7 @@ func (s *Store) readSubmit(ctx context.Context, query string, args ...any) (ma2h
 	var token ma2h.Token
 	var put, now int64
 	_, err := s.do(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, query, args...).Scan(&token, &out.Body, &out.Ack, &put, &now)
+		return s.scan(ctx, query, args, &token, &out.Body, &out.Ack, &put, &now)
 	})
 	if err != nil {
 		return ma2h.Submit{}, 0, err

@@ -21,6 +21,7 @@ import (
 	"database/sql"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	ma2h "github.com/ma2h/ma2h-go"
@@ -64,6 +65,7 @@ type Store struct {
 	cfg     Config
 	q       queries
 	orphans storekit.Orphans
+	stmts   sync.Map // query to *sql.Stmt
 }
 
 var (
@@ -117,7 +119,7 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 	var token ma2h.Token
 	var until int64
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, s.q.claim, id, mine, storekit.Micros(lease), storekit.Micros(max(lease, keep))).Scan(&token, &until)
+		return s.scan(ctx, s.q.claim, []any{id, mine, storekit.Micros(lease), storekit.Micros(max(lease, keep))}, &token, &until)
 	})
 	switch {
 	case err != nil:
@@ -154,7 +156,7 @@ func (s *Store) Lookup(ctx context.Context, act ma2h.Act) (ma2h.ActState, error)
 	}
 	var e entry
 	_, err := s.do(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, s.q.lookup, storekit.Digest(act.Key)).Scan(&e.resolution, &e.token, &e.until, &e.now)
+		return s.scan(ctx, s.q.lookup, []any{storekit.Digest(act.Key)}, &e.resolution, &e.token, &e.until, &e.now)
 	})
 	switch {
 	case isNoRows(err):
@@ -179,8 +181,8 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 	}
 	var e entry
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		return s.db.QueryRowContext(ctx, s.q.reserve, id, resolution, mine, storekit.Micros(lease), storekit.Micros(lease+s.cfg.Retention), take).
-			Scan(&e.resolution, &e.token, &e.until, &e.now)
+		args := []any{id, resolution, mine, storekit.Micros(lease), storekit.Micros(lease + s.cfg.Retention), take}
+		return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
 	})
 	switch {
 	case err != nil:
