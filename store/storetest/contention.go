@@ -17,7 +17,7 @@ import (
 const (
 	contenders = 64
 	processes  = 8
-	contended  = 40 // acts, deliveries and submits that all want
+	contended  = 25 // acts, deliveries and submits that all want
 )
 
 // Of many who want a thing at once, one has it.
