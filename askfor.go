@@ -2,15 +2,18 @@ package ma2h
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/ma2h/ma2h-go/schema"
@@ -65,7 +68,11 @@ func AskFor[T any](ctx context.Context, c *Client, q Ask) (Answer[T], error) {
 	if err != nil {
 		return Answer[T]{}, err
 	}
-	return AwaitFor[T](ctx, c, ack.ID, q.AllowedResolvers...)
+	a, err := AwaitFor[T](ctx, c, ack.ID, q.AllowedResolvers...)
+	if err == nil && a.Defaulted && q.DefaultOnExpire == nil {
+		return Answer[T]{}, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(ack.ID), &NoAnswerError{ID: ack.ID, Resolution: Expired})
+	}
+	return a, err
 }
 
 // SubmitFor asks for a T and returns once the Hub has the question, for an
@@ -143,9 +150,11 @@ func schemaFor[T any]() ([]byte, error) {
 	if err != nil {
 		return nil, invalid(t.String(), "§5.2", "has no JSON Schema")
 	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || f.Anonymous || name == "-" {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, rest, _ := strings.Cut(tag, ",")
+		if !f.Anonymous && (!f.IsExported() || tag == "-") {
 			continue
 		}
 		if name == "" {
@@ -157,13 +166,20 @@ func schemaFor[T any]() ([]byte, error) {
 			ft = ft.Elem()
 			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
 		}
-		if p == nil || len(f.Index) > 1 || strings.Contains(rest, "string") {
+		if p == nil || f.Anonymous || !plainOptions(rest) {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "is not a plain field of a flat struct")
 		}
-		if p.Type, err = flatType(ft.Kind()); err != nil {
+		if p.Type, err = flatType(ft); err != nil {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
 		p.Types = nil
+		// A human must not be let to give what the field cannot hold.
+		switch {
+		case ft.Kind() == reflect.Float32:
+			p.Minimum, p.Maximum = new(-math.MaxFloat32), new(math.MaxFloat32)
+		case p.Type == "integer":
+			p.Minimum, p.Maximum = larger(p.Minimum, -maxExact), smaller(p.Maximum, maxExact)
+		}
 		if err := applyTag(p, f.Tag.Get("ma2h")); err != nil {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
@@ -178,8 +194,49 @@ func schemaFor[T any]() ([]byte, error) {
 	return raw, nil
 }
 
-func flatType(k reflect.Kind) (string, error) {
-	switch {
+// maxExact is the largest integer that every JSON reader takes exactly.
+const maxExact = 1<<53 - 1
+
+func larger(bound *float64, least float64) *float64 {
+	if bound != nil {
+		least = max(least, *bound)
+	}
+	return &least
+}
+
+func smaller(bound *float64, most float64) *float64 {
+	if bound != nil {
+		most = min(most, *bound)
+	}
+	return &most
+}
+
+// plainOptions reports whether a json tag leaves the value as it is.
+func plainOptions(rest string) bool {
+	for option := range strings.SplitSeq(rest, ",") {
+		if option != "" && option != "omitempty" && option != "omitzero" {
+			return false
+		}
+	}
+	return true
+}
+
+// speaksForItself lists what makes a type decode from something else than its
+// kind.
+var speaksForItself = []reflect.Type{
+	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](), reflect.TypeFor[jsonv2.UnmarshalerFrom](),
+}
+
+func flatType(t reflect.Type) (string, error) {
+	for _, own := range speaksForItself {
+		if reflect.PointerTo(t).Implements(own) {
+			return "", fmt.Errorf("decodes by a method of its own, and an input is flat: strings, booleans and numbers")
+		}
+	}
+	if t == reflect.TypeFor[time.Duration]() {
+		return "", fmt.Errorf("is a time.Duration, which has no unit on the wire")
+	}
+	switch k := t.Kind(); {
 	case k == reflect.String:
 		return "string", nil
 	case k == reflect.Bool:
@@ -189,7 +246,7 @@ func flatType(k reflect.Kind) (string, error) {
 	case k == reflect.Float32 || k == reflect.Float64:
 		return "number", nil
 	}
-	return "", fmt.Errorf("is a %s, and an input is flat: strings, booleans and numbers", k)
+	return "", fmt.Errorf("is a %s, and an input is flat: strings, booleans and numbers", t.Kind())
 }
 
 // applyTag adds what the ma2h tag of a field says to its property.
@@ -215,9 +272,9 @@ func applyTag(p *jsonschema.Schema, tag string) error {
 				return fmt.Errorf("has %s without a number, or not on a number", key)
 			}
 			if key == "min" {
-				p.Minimum = &n
+				p.Minimum = larger(p.Minimum, n)
 			} else {
-				p.Maximum = &n
+				p.Maximum = smaller(p.Maximum, n)
 			}
 		case "minlen", "maxlen":
 			n, err := strconv.Atoi(val)

@@ -77,7 +77,7 @@ func (c *Client) limits(ctx context.Context) (*types.Capability, error) {
 	return &types.Capability{Version: types.V03}, nil
 }
 
-var errNoCapability = errors.New("ma2h: the last fetch of the capability document failed")
+var errNoCapability = errors.New("the last fetch of the capability document failed, or takes too long")
 
 // capabilities returns the shared document. brief asks once, for a short time,
 // and not again soon after a failure.
@@ -95,39 +95,67 @@ func (c *Client) capabilities(ctx context.Context, brief bool) (*types.Capabilit
 			if doc != nil {
 				return doc, nil
 			}
-			return nil, errNoCapability
+			return nil, fmt.Errorf("ma2h: %s: %w", opDiscover, errNoCapability)
 		}
-		if flight := c.caps.flight; flight != nil {
+		flight := c.caps.flight
+		if flight == nil {
+			c.caps.flight = make(chan struct{})
 			c.caps.mu.Unlock()
-			select {
-			case <-flight:
-				continue
-			case <-ctx.Done():
-				return nil, fmt.Errorf("ma2h: %s: %w", opDiscover, context.Cause(ctx))
-			}
+			return c.refresh(ctx, doc, brief || doc != nil)
 		}
-		flight := make(chan struct{})
-		c.caps.flight = flight
 		c.caps.mu.Unlock()
+		if err := await(ctx, flight, brief); err != nil {
+			c.caps.mu.Lock()
+			if ctx.Err() == nil {
+				c.caps.failed = c.cfg.Now()
+			}
+			c.caps.mu.Unlock()
+			return nil, fmt.Errorf("ma2h: %s: %w", opDiscover, err)
+		}
+	}
+}
 
-		fresh, err := c.fetchCapabilities(ctx, brief || doc != nil)
+// await waits for another caller's fetch. A brief one does not wait as long as
+// a caller who has all day.
+func await(ctx context.Context, flight <-chan struct{}, brief bool) error {
+	if brief {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, capabilityDeadline, errNoCapability)
+		defer cancel()
+	}
+	select {
+	case <-flight:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
 
+// refresh fetches on behalf of all who wait. It returns the document that was
+// kept if it cannot get another.
+func (c *Client) refresh(ctx context.Context, kept *types.Capability, brief bool) (*types.Capability, error) {
+	var fresh *types.Capability
+	var err error
+	defer func() {
 		c.caps.mu.Lock()
-		c.caps.flight = nil
+		defer c.caps.mu.Unlock()
 		switch {
-		case err == nil:
+		case fresh != nil:
 			c.caps.doc, c.caps.fetched, c.caps.failed = fresh, c.cfg.Now(), time.Time{}
-			doc = fresh
 		case ctx.Err() == nil:
 			c.caps.failed = c.cfg.Now()
 		}
-		c.caps.mu.Unlock()
-		close(flight)
-		if doc != nil {
-			return doc, nil
-		}
-		return nil, err
+		close(c.caps.flight)
+		c.caps.flight = nil
+	}()
+	fresh, err = c.fetchCapabilities(ctx, brief)
+	switch {
+	case err == nil:
+		return fresh, nil
+	case kept != nil:
+		return kept, nil
 	}
+	return nil, err
 }
 
 func (c *Client) fetchCapabilities(ctx context.Context, brief bool) (*types.Capability, error) {

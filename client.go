@@ -23,7 +23,7 @@ type Client struct {
 	base string // the Hub URL without a trailing slash
 	url  *url.URL
 	send *transport.Transport
-	caps capabilityCache
+	caps *capabilityCache
 	hold time.Duration
 }
 
@@ -42,7 +42,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(cfg.HubURL, "/"), hold: cfg.hold()}
+	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(u.String(), "/"), caps: &capabilityCache{}, hold: cfg.hold()}
 	c.send = &transport.Transport{
 		HTTP:    transport.Prepare(cfg.HTTPClient),
 		Now:     cfg.Now,
@@ -51,6 +51,16 @@ func NewClient(cfg Config) (*Client, error) {
 		Backoff: transport.Backoff{Min: minBackoff, Max: cfg.MaxBackoff},
 	}
 	return c, nil
+}
+
+// Format prints the Hub and the agent, nothing of the credential.
+func (c Client) Format(f fmt.State, _ rune) {
+	redacted(f, "Client", "hub", c.base, "agent", c.cfg.Agent.ID)
+}
+
+// LogValue logs what Format prints.
+func (c Client) LogValue() slog.Value {
+	return slog.StringValue(redactedText("Client", "hub", c.base, "agent", c.cfg.Agent.ID))
 }
 
 // Ack is the Hub's acceptance of a message (§8.1).
@@ -77,9 +87,12 @@ func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
 //
 // The message is encoded once and the same bytes are sent until the Hub
 // accepts or refuses them or ctx ends, so a lost answer never asks a human
-// twice. Giving up is a *SubmitError that carries the key to go on with. A key
-// that was used with other content is a *ConflictError, or with Config.Outbox
-// an *OutboxMismatchError before anything is sent. A question that nobody
+// twice. Giving up is a *SubmitError that carries the key to go on with; it
+// gives up by itself when an attempt that may have been taken is a day old,
+// since the Hub need not know the key any longer. An acceptance that breaks the
+// protocol is one too, and comes with the Ack as far as it could be read. A key
+// that was used with other content is an *OutboxMismatchError before anything
+// is sent, or the Hub's *ConflictError. A question that nobody
 // could answer is ErrNoResolver, one over a published limit a *FieldError, a
 // feature that the Hub does not offer ErrUnsupported: nothing is sent then.
 func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
@@ -189,16 +202,24 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	if err != nil {
 		return nil, err
 	}
-	call.Once = key == ""
+	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
+	if key != "" {
+		call.Broken = func(r *transport.Reply) bool {
+			return r.Status == http.StatusAccepted && types.Decode(r.Body, new(types.SubmitAck)) != nil
+		}
+	}
 	reply, err := c.send.Do(ctx, call)
 	fail := &SubmitError{Op: verb, Key: key, Attempts: 1, Err: err}
 	if f, ok := errors.AsType[*transport.Failure](err); ok {
 		fail.Attempts, fail.Unknown, fail.Err = f.Attempts, f.Ambiguous, f.Err
 	}
-	switch {
-	case reply == nil:
+	if reply == nil {
 		return nil, fail
-	case reply.Status == http.StatusAccepted:
+	}
+	if err == nil {
+		fail.Attempts = reply.Attempts
+	}
+	if reply.Status == http.StatusAccepted {
 		ack, err := c.readAck(verb, key, reply)
 		if err != nil {
 			fail.Status, fail.Unknown, fail.Err = reply.Status, true, err
@@ -212,6 +233,9 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	switch {
 	case errors.Is(api, ErrIdempotencyConflict):
 		return nil, &ConflictError{Key: key, API: api}
+	case reply.Status/100 == 2:
+		// Something took it, and did not say so as a Hub does.
+		fail.Unknown, fail.Err = true, api
 	case err == nil:
 		return nil, api
 	case fail.Err != nil:
@@ -374,7 +398,11 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	case !end.Status.Terminal():
 		return fmt.Errorf("%w: message %s is %s after a cancel (§8.4)", ErrProtocol, types.Quote(id), types.Quote(string(end.Status)))
 	}
-	return &TerminalError{ID: id, Status: end.Status, Resolution: Resolution(end.Status)}
+	lost := &TerminalError{ID: id, Status: end.Status}
+	if r := Resolution(end.Status); r.Known() {
+		lost.Resolution = r
+	}
+	return lost
 }
 
 // cancelOutcome finds {id,status} where Hubs put it: beside the error, in it,

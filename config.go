@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ma2h/ma2h-go/internal/limits"
 )
@@ -32,9 +33,10 @@ type Config struct {
 	Agent Agent
 
 	// HTTPClient carries the calls. Its transport, proxy and time-out are
-	// kept; it is never asked to follow a redirect. A Timeout shortens the
-	// long-poll hold and must leave room for one: at least 5 s. Default: a
-	// client on http.DefaultTransport.
+	// kept; it is never asked to follow a redirect. A Timeout, and the
+	// ResponseHeaderTimeout of an *http.Transport, shortens the long-poll hold
+	// and must leave room for one: at least 5 s. Default: a client on
+	// http.DefaultTransport.
 	HTTPClient *http.Client
 	// MaxWait is the longest hold that Wait asks for, up to 60 s (§8.2).
 	// Default: 60 s.
@@ -117,7 +119,11 @@ func ConfigFromEnv() (Config, error) {
 		return Config{}, fmt.Errorf("ma2h: neither MA2H_TOKEN nor MA2H_API_KEY is set")
 	}
 	if err := cfg.Credential.check(); err != nil {
-		return Config{}, err
+		name := "MA2H_TOKEN"
+		if hasKey {
+			name = "MA2H_API_KEY"
+		}
+		return Config{}, fmt.Errorf("ma2h: %s: %w", name, err)
 	}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		if cfg.Agent.Runtime == "" {
@@ -170,7 +176,7 @@ func configError(field, section, format string, args ...any) error {
 // validate returns the parsed Hub URL.
 func (c *Config) validate() (*url.URL, error) {
 	u, err := url.Parse(c.HubURL)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Hostname() == "" || strings.ContainsFunc(c.HubURL, unicode.IsSpace) {
 		return nil, configError("HubURL", "§8", "is not an absolute URL")
 	}
 	if err := checkURL(u, c.AllowInsecureLoopback); err != nil {
@@ -200,7 +206,19 @@ func (c *Config) validate() (*url.URL, error) {
 	if t := c.HTTPClient.Timeout; t < 0 || t > 0 && t < minClientTimeout {
 		return nil, configError("HTTPClient.Timeout", "§8.2", "is %s, which leaves no room for a long-poll; it takes %s or more, or none", t, minClientTimeout)
 	}
+	if t := c.headerTimeout(); t > 0 && t < minClientTimeout {
+		return nil, configError("HTTPClient.Transport.ResponseHeaderTimeout", "§8.2", "is %s, which leaves no room for a long-poll; it takes %s or more, or none", t, minClientTimeout)
+	}
 	return u, nil
+}
+
+// headerTimeout is how long the caller's transport waits for an answer to
+// begin, where it can be seen.
+func (c *Config) headerTimeout() time.Duration {
+	if tr, ok := c.HTTPClient.Transport.(*http.Transport); ok && tr != nil {
+		return tr.ResponseHeaderTimeout
+	}
+	return 0
 }
 
 // hold is the longest hold that the caller's http.Client lets through.
@@ -209,8 +227,8 @@ func (c *Config) hold() time.Duration {
 	if t := c.HTTPClient.Timeout; t > 0 {
 		hold = min(hold, t-timeoutMargin)
 	}
-	if tr, ok := c.HTTPClient.Transport.(*http.Transport); ok && tr.ResponseHeaderTimeout > 0 {
-		hold = min(hold, max(time.Second, tr.ResponseHeaderTimeout-timeoutMargin))
+	if t := c.headerTimeout(); t > 0 {
+		hold = min(hold, t-timeoutMargin)
 	}
 	return hold.Truncate(time.Second)
 }
@@ -221,7 +239,7 @@ func checkURL(u *url.URL, loopback bool) error {
 	switch {
 	case u.User != nil:
 		return fmt.Errorf("has user information")
-	case u.Fragment != "":
+	case u.Fragment != "" || strings.HasSuffix(u.String(), "#"):
 		return fmt.Errorf("has a fragment")
 	case u.Scheme == "https":
 		return nil
@@ -247,14 +265,14 @@ func isLoopback(host string) bool {
 type Credential struct {
 	header string
 	prefix string
-	secret string
+	secret hidden[string]
 	// source gives the secret anew for each call.
 	source func(context.Context) (string, error)
 }
 
 // Bearer is a bearer token (§9.1).
 func Bearer(token string) Credential {
-	return Credential{header: "Authorization", prefix: "Bearer ", secret: token}
+	return Credential{header: "Authorization", prefix: "Bearer ", secret: hide(token)}
 }
 
 // APIKey is an API key in the header X-Api-Key (§9.1).
@@ -262,7 +280,7 @@ func APIKey(key string) Credential { return APIKeyHeader("X-Api-Key", key) }
 
 // APIKeyHeader is an API key in a header of the Hub's choice.
 func APIKeyHeader(header, key string) Credential {
-	return Credential{header: http.CanonicalHeaderKey(header), secret: key}
+	return Credential{header: http.CanonicalHeaderKey(header), secret: hide(key)}
 }
 
 // BearerFunc is a bearer token that is asked for at each call, for tokens that
@@ -276,10 +294,31 @@ func (c Credential) check() error {
 	if c.header == "" {
 		return configError("Credential", "§9.1", "is required")
 	}
-	if c.source != nil {
-		return nil
+	if !isFieldName(c.header) || ownHeaders[c.header] {
+		return configError("Credential", "§9.1", "names a header that cannot carry it")
 	}
-	return checkSecret("Config.Credential", c.secret)
+	switch {
+	case c.source != nil:
+		return nil
+	case c.secret == nil:
+		return configError("Credential", "§9.1", "has no function")
+	}
+	return checkSecret("Config.Credential", c.secret())
+}
+
+// ownHeaders are set by this library or by net/http and carry no credential.
+var ownHeaders = map[string]bool{
+	"Accept": true, "Connection": true, "Content-Length": true, "Content-Type": true, "Host": true, "Trailer": true, "Transfer-Encoding": true,
+}
+
+// isFieldName reports whether s is a token (RFC 9110 §5.6.2).
+func isFieldName(s string) bool {
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func checkSecret(field, s string) error {
@@ -298,15 +337,16 @@ func checkSecret(field, s string) error {
 }
 
 func (c Credential) apply(ctx context.Context, h http.Header) error {
-	secret := c.secret
-	if c.source != nil {
-		var err error
-		if secret, err = c.source(ctx); err != nil {
-			return fmt.Errorf("ma2h: credential: %w", err)
-		}
-		if err := checkSecret("Config.Credential", secret); err != nil {
-			return err
-		}
+	if c.source == nil {
+		h.Set(c.header, c.prefix+c.secret())
+		return nil
+	}
+	secret, err := c.source(ctx)
+	if err != nil {
+		return fmt.Errorf("ma2h: credential: %w", err)
+	}
+	if err := checkSecret("Config.Credential", secret); err != nil {
+		return err
 	}
 	h.Set(c.header, c.prefix+secret)
 	return nil

@@ -106,7 +106,9 @@ func (c *Client) AwaitApproval(ctx context.Context, id string, a Approval) (Verd
 	return a.Judge(resp), nil
 }
 
-// Judge says whether r approves a. It is no for nil.
+// Judge says whether r approves a. It is no for nil. Whether r answers this
+// question or another one of the same humans is for the caller to know:
+// compare Verdict.MessageID with the Ack.
 func (a Approval) Judge(r *Response) Verdict {
 	v := Verdict{MessageID: r.MessageID(), ResolutionID: r.ResolutionID(), Resolution: r.Resolution(), Actor: r.Actor(), Comment: r.Comment()}
 	if a.check() != nil {

@@ -3,9 +3,12 @@ package ma2h
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ma2h/ma2h-go/internal/limits"
 	"github.com/ma2h/ma2h-go/internal/transport"
@@ -104,6 +107,12 @@ func (e *APIError) Error() string {
 	return b.String()
 }
 
+// Format prints Error under every verb: Message may quote what was sent.
+func (e *APIError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// LogValue logs Error.
+func (e *APIError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
+
 // Unwrap returns the sentinel that the answer means, or nil.
 func (e *APIError) Unwrap() error { return e.kind }
 
@@ -137,8 +146,10 @@ var kinds = map[string]error{
 	types.CodeRateLimited:         ErrRateLimited,
 }
 
-// fallback is the meaning of a status whose code is absent or unknown.
-func (t touchpoint) fallback(status int) error {
+// fallback is the meaning of a status whose code is unknown, or absent. A 409
+// alone means nothing (§8.5), except to a cancel, whose body need not have a
+// code (§8.4).
+func (t touchpoint) fallback(status int, coded bool) error {
 	switch status {
 	case http.StatusBadRequest:
 		return ErrValidation
@@ -149,12 +160,12 @@ func (t touchpoint) fallback(status int) error {
 	case http.StatusNotFound:
 		return ErrNotFound
 	case http.StatusConflict:
-		switch t {
-		case opSubmit:
+		switch {
+		case t == opSubmit && coded:
 			return ErrIdempotencyConflict
-		case opCancel:
+		case t == opCancel:
 			return ErrAlreadyTerminal
-		case opAck:
+		case t == opAck && coded:
 			return ErrNotAcknowledgeable
 		}
 	case http.StatusGone:
@@ -165,12 +176,11 @@ func (t touchpoint) fallback(status int) error {
 		return ErrInvalidField
 	case http.StatusTooManyRequests:
 		return ErrRateLimited
-	}
-	switch {
-	case status >= 500:
-		return ErrUnavailable
-	case status >= 300 && status < 400:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return ErrRedirect
+	}
+	if status >= 500 {
+		return ErrUnavailable
 	}
 	return ErrProtocol
 }
@@ -188,15 +198,16 @@ func apiError(op touchpoint, id string, r *transport.Reply, now time.Time) *APIE
 	}
 	e.kind = kinds[e.Code]
 	if e.kind == nil {
-		e.kind = op.fallback(r.Status)
+		e.kind = op.fallback(r.Status, e.Code != "")
 	}
 	return e
 }
 
-// clean cuts untrusted text to n bytes and takes control characters out.
+// clean cuts untrusted text to n bytes and takes out what moves the cursor or
+// turns the direction of a line.
 func clean(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return -1
 		}
 		return r

@@ -190,7 +190,7 @@ func (r *Response) text() string {
 }
 
 // Format prints the id, the resolution and the kind of actor.
-func (r *Response) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, r.text()) }
+func (r Response) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, r.text()) }
 
 // LogValue logs what Format prints.
-func (r *Response) LogValue() slog.Value { return slog.StringValue(r.text()) }
+func (r Response) LogValue() slog.Value { return slog.StringValue(r.text()) }

@@ -64,14 +64,6 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// asError keeps a nil *Error from becoming a non-nil error.
-func (e *Error) asError() error {
-	if e == nil {
-		return nil
-	}
-	return e
-}
-
 func refuse(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -3,6 +3,7 @@ package ma2htest
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -46,6 +47,9 @@ func (h *Hub) Answer(id string, value any, opts ...ResolveOption) error {
 	raw, err := rawValue(value)
 	if err != nil {
 		return fmt.Errorf("ma2htest: the answer to %s does not encode: %w", id, err)
+	}
+	if !json.Valid(raw) {
+		return invalidField("the answer is not JSON")
 	}
 	return h.act(id, types.Answered, raw, opts)
 }
@@ -131,7 +135,7 @@ func (h *Hub) act(id string, resolution types.Resolution, value json.RawMessage,
 		a.by = m.defaultResolver()
 	}
 	if !m.admits(a.by) {
-		return refuse(403, types.CodeNotAuthorized, "%s is not in allowed_resolvers of %s, which lists %s (§9.1)",
+		return refuse(http.StatusForbidden, types.CodeNotAuthorized, "%s is not in allowed_resolvers of %s, which lists %s (§9.1)",
 			types.Quote(a.by), id, strings.Join(m.resolvers(), ", "))
 	}
 	if m.status != types.StatusOpen {

@@ -76,11 +76,15 @@ func (h *Hub) AwaitHold(ctx context.Context, id string) error {
 func (h *Hub) watch(ctx context.Context, done func() bool) error {
 	for {
 		h.lock()
-		ok, news := done(), h.news
-		h.unlock()
-		if ok {
+		if done() {
+			h.unlock()
 			return nil
 		}
+		if h.news == nil {
+			h.news = make(chan struct{})
+		}
+		news := h.news
+		h.unlock()
 		select {
 		case <-news:
 		case <-ctx.Done():

@@ -13,8 +13,10 @@ const (
 	// MaxCanonical is the longest text that is brought into canonical form, in
 	// bytes.
 	MaxCanonical = 16 << 20
-	// MaxResponseBody is the largest HTTP answer of a Hub that is read, in bytes.
-	MaxResponseBody = 4 << 20
+	// MaxResponseBody is the largest HTTP answer of a Hub that is read, in
+	// bytes. A pulled message repeats the context that it was asked with, by
+	// the numbers of §8.0 already 4 MiB, and its state twice.
+	MaxResponseBody = 16 << 20
 	// MaxPushBody is the largest pushed body that is read by default, in bytes.
 	MaxPushBody = 1 << 20
 	// MaxSchema is the largest request.schema that is compiled, in bytes.

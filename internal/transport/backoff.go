@@ -23,14 +23,18 @@ func (b Backoff) Delay(n int, asked time.Duration, random float64) time.Duration
 		ceiling = b.Min << shift
 	}
 	// The jitter is taken after the cap: at the cap all would be equal else.
-	spread := time.Duration(random * float64(ceiling))
-	if asked > 0 {
-		if asked > math.MaxInt64-spread {
-			return asked
-		}
-		return asked + spread
+	spread := ceiling
+	if f := random * float64(ceiling); f < float64(ceiling) {
+		spread = time.Duration(f)
 	}
-	return b.Min + spread
+	least := b.Min
+	if asked > 0 {
+		least = asked
+	}
+	if least > math.MaxInt64-spread {
+		return least
+	}
+	return least + spread
 }
 
 // RetryAfter reads what the Hub asked to wait: delay seconds or an HTTP date.

@@ -42,13 +42,25 @@ type Call struct {
 	// Once says that a second copy would be a second effect: it is sent again
 	// only if the first cannot have been taken.
 	Once bool
+	// Remembered is how long the Hub knows a copy for one. When an attempt that
+	// may have been taken is older, the call is not sent again. Zero: for ever.
+	Remembered time.Duration
+	// Broken says that a success does not hold what it must, as when a hop cut
+	// it and closed the connection in good order. It counts as no answer, up
+	// to maxBroken times. Nil: no success is.
+	Broken func(*Reply) bool
 }
+
+// maxBroken is how many broken successes a call takes before the last one is
+// handed to the caller: more of them are not an accident.
+const maxBroken = 3
 
 // Reply is an HTTP answer that arrived whole.
 type Reply struct {
-	Status int
-	Header http.Header
-	Body   []byte
+	Status   int
+	Header   http.Header
+	Body     []byte
+	Attempts int // how many it took, this one included
 }
 
 // Failure says how a call ended that got no final answer, or one that came
@@ -105,6 +117,11 @@ func (w whole) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if resp == nil || resp.Body == nil {
+		// Of a RoundTripper that breaks its contract; http.Client has words
+		// for the first, and takes the second for an empty body.
+		return resp, nil
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limits.MaxResponseBody+1))
 	if cerr := resp.Body.Close(); err == nil {
 		err = cerr
@@ -144,7 +161,9 @@ func (t *Transport) Once(ctx context.Context, call Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readReply(resp)
+	reply, err := readReply(resp)
+	reply.Attempts = 1
+	return reply, err
 }
 
 func (c *Call) request(ctx context.Context) (*http.Request, error) {
@@ -177,6 +196,9 @@ func readReply(resp *http.Response) (*Reply, error) {
 // attempt was ambiguous or the answer is a success; everything else is a
 // *Failure.
 func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
+	if ctx.Err() != nil {
+		return nil, &Failure{Err: (&run{}).cause(ctx, ctx.Err())}
+	}
 	req, err := call.request(ctx)
 	if err != nil {
 		return nil, &Failure{Err: err}
@@ -195,7 +217,9 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 	}
 	resp, err := client.Do(rreq)
 	if err == nil && resp != nil {
-		if run.last, err = readReply(resp); err == nil && (!run.ambiguous || resp.StatusCode < 300) {
+		run.last, err = readReply(resp)
+		run.last.Attempts = run.attempts
+		if err == nil && (!run.ambiguous || resp.StatusCode < 300) {
 			return run.last, nil
 		}
 	}
@@ -207,7 +231,9 @@ type run struct {
 	t         *Transport
 	call      *Call
 	attempts  int
+	broken    int
 	ambiguous bool
+	since     time.Time // of the first attempt that may have been taken
 	last      *Reply
 	lastErr   error
 	delay     time.Duration
@@ -217,7 +243,35 @@ type run struct {
 var (
 	errNoTime = fmt.Errorf("the next attempt does not fit: %w", context.DeadlineExceeded)
 	errFinal  = errors.New("the attempt cannot be repeated safely")
+	errBroken = errors.New("the answer is not whole")
 )
+
+// ErrForgotten says that the Hub need no longer know an attempt that it may
+// have taken, so that another one could be a second effect.
+var ErrForgotten = errors.New("the Hub need no longer remember the first attempt")
+
+// maybeTaken notes an attempt whose fate is unknown and reports whether
+// another may follow.
+func (r *run) maybeTaken() bool {
+	if !r.ambiguous {
+		r.ambiguous, r.since = true, r.t.Now().Round(0)
+	}
+	return !r.call.Once
+}
+
+// isBroken looks at a success, which stays readable.
+func (r *run) isBroken(resp *http.Response) bool {
+	if r.call.Broken == nil || resp.StatusCode/100 != 2 || r.broken >= maxBroken-1 {
+		return false
+	}
+	reply, err := readReply(resp)
+	resp.Body = io.NopCloser(bytes.NewReader(reply.Body))
+	if err == nil && !r.call.Broken(reply) {
+		return false
+	}
+	r.broken++
+	return true
+}
 
 // check decides on the next attempt and, since the decision depends on whether
 // it fits, on its delay.
@@ -233,18 +287,16 @@ func (r *run) check(ctx context.Context, resp *http.Response, err error) (bool, 
 		if Misconfigured(err) {
 			return false, err
 		}
-		if !neverSent(err) {
-			r.ambiguous = true
-			if r.call.Once {
-				return false, errFinal
-			}
+		if !neverSent(err) && !r.maybeTaken() {
+			return false, errFinal
 		}
 		if errors.Is(err, ErrTooLarge) {
 			return false, err
 		}
 	} else {
 		r.lastErr = nil
-		if !Retryable(resp.StatusCode) {
+		broken := r.isBroken(resp)
+		if !broken && !Retryable(resp.StatusCode) {
 			return false, nil
 		}
 		reply, rerr := readReply(resp)
@@ -252,17 +304,20 @@ func (r *run) check(ctx context.Context, resp *http.Response, err error) (bool, 
 			return false, rerr
 		}
 		r.last = reply
-		if reply.Status != http.StatusTooManyRequests && reply.Status != http.StatusTooEarly {
-			r.ambiguous = true
-			if r.call.Once {
-				return false, errFinal
-			}
+		if broken {
+			r.lastErr = errBroken
+		}
+		if reply.Status != http.StatusTooManyRequests && reply.Status != http.StatusTooEarly && !r.maybeTaken() {
+			return false, errFinal
 		}
 		r.asked = RetryAfter(reply.Header, r.t.Now())
 	}
 	r.delay = r.t.Backoff.Delay(r.attempts, r.asked, r.t.Rand())
 	if deadline, ok := ctx.Deadline(); ok && r.delay >= time.Until(deadline) {
 		return false, errNoTime
+	}
+	if left := r.call.Remembered; left > 0 && r.ambiguous && r.t.Now().Round(0).Add(r.delay).Sub(r.since) >= left {
+		return false, ErrForgotten
 	}
 	status := 0
 	if err == nil {
@@ -278,11 +333,10 @@ func (r *run) cause(ctx context.Context, err error) error {
 	case err == nil:
 		err = errors.New("refused")
 	case err == ctx.Err():
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, err) {
 			err = cause
-			if !errors.Is(cause, ctx.Err()) {
-				err = errors.Join(ctx.Err(), cause)
-			}
+		} else {
+			err = errors.Join(err, cause)
 		}
 	}
 	if r.lastErr != nil && !errors.Is(err, r.lastErr) && !errors.Is(r.lastErr, err) {
@@ -303,10 +357,11 @@ func Retryable(status int) bool {
 	return status >= 500
 }
 
-// neverSent reports whether no byte of the call can have reached the Hub.
+// neverSent reports whether no byte of the call can have reached the Hub: the
+// connection to it, or through a proxy to it, was never made.
 func neverSent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
 // Misconfigured reports whether the connection failed for a reason that waiting
@@ -316,5 +371,5 @@ func Misconfigured(err error) bool {
 		return true
 	}
 	_, ok := errors.AsType[tls.RecordHeaderError](err)
-	return ok
+	return ok || errors.Is(err, http.ErrSchemeMismatch)
 }
