@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -202,8 +204,12 @@ func TestARedirectOverASocketIsNotFollowed(t *testing.T) {
 
 // req: FH-07
 func TestACertificateThatDoesNotHoldGetsNothing(t *testing.T) {
-	server, n := count(t, always(200), httptest.NewTLSServer)
-	server.Config.ErrorLog = nil
+	server, n := count(t, always(200), func(h http.Handler) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		return s
+	})
 	hub := NewHub(t, Options{Start: start, AllowLoopbackCallbacks: true})
 	id := answered(t, hub, pushAsk("k", fields{"url": server.URL}))
 	hub.Advance(time.Minute)
