@@ -158,7 +158,7 @@ func (h *Hub) credentialFor(o *obligation) (credential, []SigningKey) {
 	}
 	for _, b := range h.callbacks.bindings {
 		secrets := b.refs[ref]
-		if len(secrets) == 0 || !b.matches(o.message.agent, u) {
+		if len(secrets) == 0 || !b.matches(o.agent(), u) {
 			continue
 		}
 		if o.auth.Scheme != types.AuthHMAC {

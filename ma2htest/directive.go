@@ -96,6 +96,7 @@ func (h *Hub) SendDirective(agentID string, draft DirectiveDraft) (id string, er
 	h.post.directives[d.id] = d
 	h.post.order = append(h.post.order, d)
 	h.enqueue(d)
+	h.pushDirective(d)
 	return d.id, nil
 }
 

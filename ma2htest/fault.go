@@ -223,6 +223,27 @@ func (b *faultBox) take(endpoint string) *Fault {
 	return nil
 }
 
+// alter lets the first armed fault that finds in it something to change do so.
+func alter[T any](b *faultBox, endpoint string, of func(*Fault) func(T) bool, it T) *Fault {
+	for _, f := range b.armed {
+		change := of(f)
+		if change == nil || !f.matches(endpoint) {
+			continue
+		}
+		if f.skip > 0 {
+			f.skip--
+			continue
+		}
+		if change(it) {
+			if f.times > 0 {
+				f.times--
+			}
+			return f
+		}
+	}
+	return nil
+}
+
 func (f *Fault) matches(endpoint string) bool {
 	return f.times != 0 && (f.endpoint == "" || f.endpoint == endpoint)
 }

@@ -15,10 +15,12 @@ type post struct {
 	boxes      map[string]*mailbox // by agent id
 	directives map[string]*directive
 	order      []*directive
+	webhooks   map[string]string // URL by agent id
 }
 
 func (p *post) init() {
 	p.boxes, p.directives = make(map[string]*mailbox), make(map[string]*directive)
+	p.webhooks = make(map[string]string)
 }
 
 // mailbox is what an agent can drain now. A directive that a lapsed window

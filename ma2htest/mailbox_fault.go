@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ma2h/ma2h-go/types"
 )
 
 // shape is a fault in what a drain returns. It strikes a batch that has what it
@@ -18,25 +16,12 @@ func shape(name string, times int, f func(*batch) bool) Fault {
 // strike lets at most one fault shape the batch, which has entries. The lock is
 // held.
 func (h *Hub) strike(c *call, b *batch) {
-	if f := c.shape; f != nil {
+	if f := c.shape; f != nil { // drawn by RandomFaults
 		f.shape(b)
 		return
 	}
-	for _, f := range h.faults.armed {
-		if f.kind != shaping || !f.matches(c.endpoint) {
-			continue
-		}
-		if f.skip > 0 {
-			f.skip--
-			continue
-		}
-		if f.shape(b) {
-			if f.times > 0 {
-				f.times--
-			}
-			c.row.Fault = f.name
-			return
-		}
+	if f := alter(&h.faults, Drain, func(f *Fault) func(*batch) bool { return f.shape }, b); f != nil {
+		c.row.Fault = f.name
 	}
 }
 
@@ -75,32 +60,49 @@ func CorruptDirectiveSignature(times int) Fault {
 }
 
 // WrongAddressee makes the first entry one to another agent, with a signature
-// that holds (§13.4).
+// that holds (§13.4). On PushCallback it strikes a push to a webhook.
 func WrongAddressee(times int) Fault {
-	return shape("WrongAddressee", times, func(b *batch) bool {
+	f := shape("WrongAddressee", times, func(b *batch) bool {
 		first := b.rows[0]
-		wire := first.d.wire
-		wire.To = "agent:not-" + b.agent
-		body, err := types.Encode(wire)
-		if err != nil {
-			return false
-		}
-		first.body, first.signature = body, b.sign(body, signing{})
+		first.body = first.d.misaddressed()
+		first.signature = b.sign(first.body, signing{})
 		return true
 	})
+	f.forge = func(p *parcel) bool {
+		if p.o.directive == nil {
+			return false
+		}
+		p.body = p.o.directive.misaddressed()
+		p.context = p.o.context(p.body)
+		return true
+	}
+	return f
+}
+
+func (d *directive) misaddressed() []byte {
+	return withMember(d.body, "to", "agent:not-"+d.agent)
 }
 
 // InjectMember adds a member to the first entry after it was signed. No
 // signature covers it unless it is content: a later minor may have such a
 // member, and request, action and state never belong there (§13.4). value is
-// its JSON text.
+// its JSON text. On PushCallback it strikes a push to a webhook.
 func InjectMember(times int, name, value string) Fault {
-	return shape("InjectMember", times, func(b *batch) bool {
-		first := b.rows[0]
-		text := strings.TrimSuffix(string(first.body), "}") + "," + string(quote(name)) + ":" + value + "}"
-		first.body = []byte(text)
+	inject := func(body []byte) []byte {
+		return []byte(strings.TrimSuffix(string(body), "}") + "," + string(quote(name)) + ":" + value + "}")
+	}
+	f := shape("InjectMember", times, func(b *batch) bool {
+		b.rows[0].body = inject(b.rows[0].body)
 		return true
 	})
+	f.forge = func(p *parcel) bool {
+		if p.o.directive == nil {
+			return false
+		}
+		p.after = inject
+		return true
+	}
+	return f
 }
 
 // LoseInboxAck consumes what is acknowledged and cuts the connection instead

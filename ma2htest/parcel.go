@@ -44,7 +44,7 @@ type delivery struct {
 // pack makes the next attempt of an obligation, signed now, or returns nil if
 // there is to be none now. The lock is held.
 func (h *Hub) pack(o *obligation, now time.Time) *parcel {
-	if o.message.forgotten || h.isClosed {
+	if o.gone() || h.isClosed {
 		o.over = true
 		return nil
 	}
@@ -72,6 +72,9 @@ func (h *Hub) pack(o *obligation, now time.Time) *parcel {
 		p.unsent = err
 	}
 	p.via = via
+	if o.directive != nil && p.unsent == nil && p.answer == nil {
+		o.directive.presented = true
+	}
 	for range 1 + p.copies {
 		row, err := p.seal(names)
 		if err != nil {
@@ -81,7 +84,7 @@ func (h *Hub) pack(o *obligation, now time.Time) *parcel {
 	}
 	for range p.repeats {
 		row := *p.fresh[0].row
-		h.pushes.log[o.message.id] = append(h.pushes.log[o.message.id], &row)
+		h.pushes.log[o.id()] = append(h.pushes.log[o.id()], &row)
 		p.replays = append(p.replays, delivery{row: &row})
 	}
 	return p
@@ -102,7 +105,7 @@ func (p *parcel) seal(fault string) (*Push, error) {
 		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ma2htest"}},
 		Fault:  fault, kind: o.kind,
 	}
-	p.hub.pushes.log[o.message.id] = append(p.hub.pushes.log[o.message.id], row)
+	p.hub.pushes.log[o.id()] = append(p.hub.pushes.log[o.id()], row)
 	if p.resend {
 		row.Header, row.Body = o.last.Header.Clone(), o.last.Body
 		return row, nil

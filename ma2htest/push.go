@@ -73,13 +73,14 @@ type deliveryKind int
 const (
 	responseKind deliveryKind = iota
 	ackKind
+	directiveKind
 )
 
 // pushes is what the Hub owes to callbacks. The Hub's mutex guards it.
 type pushes struct {
 	ready   []*obligation // due now, to be started when the lock is released
 	running map[*obligation]context.CancelCauseFunc
-	log     map[string][]*Push // by id of message
+	log     map[string][]*Push // by id of message or directive
 }
 
 func (p *pushes) init() {
@@ -91,7 +92,8 @@ func (p *pushes) init() {
 // or the end of its tries.
 type obligation struct {
 	kind      deliveryKind
-	message   *message
+	message   *message   // or
+	directive *directive // which of the two it is about
 	url       string
 	auth      *types.CallbackAuth
 	body      []byte
@@ -103,6 +105,28 @@ type obligation struct {
 	last     *Push  // for an identical resend
 	fault    string // struck before the attempt began
 	over     bool
+}
+
+func (o *obligation) id() string {
+	if o.directive != nil {
+		return o.directive.id
+	}
+	return o.message.id
+}
+
+func (o *obligation) agent() string {
+	if o.directive != nil {
+		return o.directive.agent
+	}
+	return o.message.agent
+}
+
+// gone reports whether there is nothing left to deliver.
+func (o *obligation) gone() bool {
+	if o.directive != nil {
+		return !o.directive.pending()
+	}
+	return o.message.forgotten
 }
 
 // owe is the observer of resolutions: it owes a push to who asked for one.

@@ -135,22 +135,7 @@ func (f *Fault) rearm() {
 
 // forge lets at most one fault change the parcel. The lock is held.
 func (h *Hub) forge(p *parcel) *Fault {
-	for _, f := range h.faults.armed {
-		if f.kind != forging || f.times == 0 || f.endpoint != "" && f.endpoint != PushCallback {
-			continue
-		}
-		if f.skip > 0 {
-			f.skip--
-			continue
-		}
-		if f.forge(p) {
-			if f.times > 0 {
-				f.times--
-			}
-			return f
-		}
-	}
-	return nil
+	return alter(&h.faults, PushCallback, func(f *Fault) func(*parcel) bool { return f.forge }, p)
 }
 
 // struckBy applies a fault of the request side and returns the name to record.
@@ -172,8 +157,8 @@ func (p *parcel) struckBy(f *Fault) string {
 		p.answer = &f.status
 	case hang:
 		p.hung = true
-	case forging: // drawn by RandomFaults
-		if !f.forge(p) {
+	case forging, shaping: // drawn by RandomFaults
+		if f.forge == nil || !f.forge(p) {
 			return ""
 		}
 	case delayed:
@@ -192,8 +177,11 @@ func (p *parcel) tamper(body []byte) []byte {
 	if detail, err := membersOf(orNull(members["response"])); err == nil && !isNull(detail["value"]) {
 		return withMember(body, "response", json.RawMessage(withMember(members["response"], "value", p.otherValue(detail["value"]))))
 	}
-	if p.o.kind == ackKind {
+	switch p.o.kind {
+	case ackKind:
 		return withMember(body, "note", "tampered")
+	case directiveKind:
+		return withMember(body, "title", "tampered")
 	}
 	other := types.Completed
 	if p.o.message.status == types.StatusCompleted {

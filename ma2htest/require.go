@@ -91,6 +91,9 @@ func (h *Hub) report() string {
 			b.WriteString(", dropped")
 		}
 		b.WriteByte('\n')
+		for _, p := range h.DirectivePushes(d.ID) {
+			b.WriteString("    " + p.line() + "\n")
+		}
 	}
 	b.WriteString("pushes:\n")
 	for _, m := range messages[max(0, len(messages)-reportLines):] {
