@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -139,8 +142,10 @@ func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, errEncode)
 	}
-	if err := types.Decode(frozen, new(types.Message)); err != nil {
-		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, err)
+	// The encoder has refused what is no strict JSON; raw members may still
+	// hold what no reader on the way takes alike.
+	if err := strict.Scan(frozen); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, m.Type, err)
 	}
 	return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
 }
@@ -197,7 +202,7 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
 	if key != "" {
 		call.Broken = func(r *transport.Reply) bool {
-			return r.Status == http.StatusAccepted && types.Decode(r.Body, new(types.SubmitAck)) != nil
+			return r.Status == http.StatusAccepted && !jsontext.Value(r.Body).IsValid()
 		}
 	}
 	reply, err := c.send.Do(ctx, call)
