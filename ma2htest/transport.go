@@ -65,7 +65,7 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	select {
 	case <-x.started:
-	case <-ctx.Done():
+	case <-req.Context().Done(): // ctx also ends with the handler
 		_ = body.Close()
 		return nil, req.Context().Err()
 	}
