@@ -248,6 +248,9 @@ func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, e
 	if err := types.Decode(reply.Body, &w); err != nil {
 		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
 	}
+	if w.ID == "" {
+		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
+	}
 	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL, agent: c.cfg.Agent.ID}
 	if w.Status.Known() {
 		if err := w.Validate(); err != nil {
@@ -256,9 +259,6 @@ func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, e
 		if !w.Status.Of(verb) {
 			return ack, fmt.Errorf("%w: the Hub took a %s and calls it %s (§8.1)", ErrProtocol, verb, w.Status)
 		}
-	}
-	if w.ID == "" {
-		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
 	}
 	return ack, nil
 }
