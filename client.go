@@ -83,18 +83,19 @@ type Ack struct {
 // keeps it. Without an idempotency key a call whose fate is unknown ends in a
 // *SubmitError with Unknown set and is not sent again.
 func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
-	return c.submit(ctx, n.message())
+	return c.submit(ctx, n.message(), n.ResendExpiredKey)
 }
 
 // Ask sends a question and returns once the Hub has it; Wait gets the answer.
 //
 // The message is encoded once and the same bytes are sent until the Hub
 // accepts or refuses them or ctx ends, so a lost answer never asks a human
-// twice. Giving up is a *SubmitError that carries the key to go on with; it gives
-// up by itself when an attempt that may have been taken is a day old, since the
-// Hub need not know the key any longer. An acceptance that breaks the protocol
-// is one too, and comes with the Ack as far as it could be read. A key
-// that was used with other content is a *ConflictError. A question that nobody
+// twice. Giving up is a *SubmitError that carries the key to go on with; it
+// gives up by itself when an attempt that may have been taken is a day old,
+// since the Hub need not know the key any longer. An acceptance that breaks the
+// protocol is one too, and comes with the Ack as far as it could be read. A key
+// that was used with other content is an *OutboxMismatchError before anything
+// is sent, or the Hub's *ConflictError. A question that nobody
 // could answer is ErrNoResolver, one over a published limit a *FieldError, a
 // feature that the Hub does not offer ErrUnsupported: nothing is sent then.
 func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
@@ -102,7 +103,7 @@ func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, m)
+	return c.submit(ctx, m, a.ResendExpiredKey)
 }
 
 // Task sends a task and returns once the Hub has it; Wait gets how it ended.
@@ -112,13 +113,13 @@ func (c *Client) Task(ctx context.Context, t Task) (*Ack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, m)
+	return c.submit(ctx, m, t.ResendExpiredKey)
 }
 
 func (c *Client) self() string { return "agent:" + c.cfg.Agent.ID }
 
-// submit freezes the message and sends it.
-func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
+// submit freezes the message and sends it, or what the outbox keeps of it.
+func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
 	m.Version = types.V03
 	m.CreatedAt = timestamp(c.cfg.Now().Truncate(time.Millisecond))
 	m.Agent = c.cfg.Agent
@@ -130,6 +131,13 @@ func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
 	}
 	if err := m.Validate(); err != nil {
 		return nil, err
+	}
+	kept, err := c.recall(ctx, &m)
+	if err != nil {
+		return nil, err
+	}
+	if kept.Body != nil {
+		return c.submitKept(ctx, &m, kept, expiredToo)
 	}
 	caps, err := c.limits(ctx)
 	if err != nil {
@@ -147,7 +155,7 @@ func (c *Client) submit(ctx context.Context, m types.Message) (*Ack, error) {
 	if err := strict.Scan(frozen); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, m.Type, err)
 	}
-	return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
+	return c.submitFirst(ctx, &m, frozen)
 }
 
 // preflight refuses what the Hub says it would (§8.0, §8.6) and stamps the

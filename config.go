@@ -48,6 +48,16 @@ type Config struct {
 	// asked for. Default: 30 s.
 	MaxBackoff time.Duration
 
+	// Outbox keeps each submit that has an idempotency key before its first
+	// attempt, and the Hub's acceptance after, so that a crashed agent that
+	// asks again sends the same bytes and gets the same message. Default:
+	// none, and what is not accepted yet is lost with the process.
+	Outbox Outbox
+	// KeyRetention is how long the Hub remembers an idempotency key (§8.1).
+	// What the Outbox keeps for longer is not sent again by itself. Default:
+	// 24 hours, the least that a Hub may have.
+	KeyRetention time.Duration
+
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Rand gives the bytes of ids, keys and jitter; it is read from many
@@ -144,6 +154,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxBackoff == 0 {
 		c.MaxBackoff = defaultMaxBackoff
 	}
+	if c.KeyRetention == 0 {
+		c.KeyRetention = limits.DefaultKeyRetention
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -186,6 +199,9 @@ func (c *Config) validate() (*url.URL, error) {
 	}
 	if c.MaxBackoff < minBackoff {
 		return nil, configError("MaxBackoff", "§8.6", "is %s, below %s", c.MaxBackoff, minBackoff)
+	}
+	if c.KeyRetention < time.Minute {
+		return nil, configError("KeyRetention", "§8.1", "is %s, below 1m", c.KeyRetention)
 	}
 	if t := c.HTTPClient.Timeout; t < 0 || t > 0 && t < minClientTimeout {
 		return nil, configError("HTTPClient.Timeout", "§8.2", "is %s, which leaves no room for a long-poll; it takes %s or more, or none", t, minClientTimeout)

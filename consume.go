@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -34,7 +36,8 @@ type ConsumeOptions struct {
 	// InDoubt decides about an act whose earlier attempt vanished. Default:
 	// LeaveInDoubt.
 	InDoubt func(context.Context, Act) (Doubt, error)
-	// Note is what the human reads as the receipt. Default: none.
+	// Note is what the human reads as the receipt, cut to 4096 bytes. Default:
+	// none.
 	Note func(*Directive) string
 	// Lease is how long an act may take. Default: DefaultLease.
 	Lease time.Duration
@@ -133,8 +136,11 @@ func (w *consumer) run(ctx context.Context) error {
 	defer cancel()
 	draining, stop := context.WithCancel(ctx)
 	defer stop()
+	// What was done as its grace ended is acknowledged all the same.
+	acking, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
 	ackDone := make(chan struct{})
-	go func() { defer close(ackDone); w.acks.run(acting) }()
+	go func() { defer close(ackDone); w.acks.run(acking) }()
 
 	err := w.drain(draining, acting, stop)
 
@@ -156,12 +162,12 @@ func (w *consumer) run(ctx context.Context) error {
 		}
 	}
 	w.acks.close()
-	final, done := context.WithTimeout(context.WithoutCancel(ctx), ackTime)
-	defer done()
+	final := time.NewTimer(ackTime)
+	defer final.Stop()
 	select {
 	case <-ackDone:
-	case <-final.Done():
-		cancel()
+	case <-final.C:
+		giveUp()
 		<-ackDone
 	}
 	w.mu.Lock()
@@ -288,8 +294,16 @@ func (w *consumer) note(d *Directive) string {
 	if w.opts.Note == nil {
 		return ""
 	}
-	note := w.opts.Note(d)
-	return note[:min(len(note), maxNote)]
+	// A note that cannot be sent would keep the acknowledgment back for good.
+	note := strings.ToValidUTF8(w.opts.Note(d), "\ufffd")
+	if len(note) > maxNote {
+		cut := maxNote
+		for !utf8.RuneStart(note[cut]) {
+			cut--
+		}
+		note = note[:cut]
+	}
+	return note
 }
 
 func (w *consumer) failed(ctx context.Context, d *Directive, err error) error {

@@ -27,7 +27,9 @@ type Approval struct {
 	// is empty: the approval then serves this one call, and a process that
 	// starts again asks again. AskApproval requires it.
 	IdempotencyKey string
-	ExpiresAt      time.Time
+	// ResendExpiredKey means what it means in Ask.
+	ResendExpiredKey bool
+	ExpiresAt        time.Time
 	// DefaultApprovesOnExpiry makes silence a yes: it sends the approving
 	// value as the default on expiry and takes it as an approval.
 	DefaultApprovesOnExpiry bool
@@ -153,7 +155,7 @@ func (a *Approval) ask() (Ask, error) {
 	}
 	ask := Ask{
 		Title: a.Title, Body: a.Body, Request: Confirm(), AllowedResolvers: a.By,
-		IdempotencyKey: a.IdempotencyKey, ExpiresAt: a.ExpiresAt, Callback: a.Callback,
+		IdempotencyKey: a.IdempotencyKey, ResendExpiredKey: a.ResendExpiredKey, ExpiresAt: a.ExpiresAt, Callback: a.Callback,
 		Priority: a.Priority, Tags: a.Tags, Context: a.Context, State: a.State, Sensitive: a.Sensitive,
 	}
 	if len(a.Options) > 0 {

@@ -265,8 +265,9 @@ func (e *SubmitError) Unwrap() []error {
 }
 
 // ConflictError is ErrIdempotencyConflict: the Hub holds another message under
-// this key. It is final. A restarted agent gets it when it builds the message
-// anew, since created_at and the run id are part of what the Hub compares.
+// this key. It is final. A restarted agent without Config.Outbox gets it when
+// it builds the message anew, since created_at and the run id are part of what
+// the Hub compares.
 type ConflictError struct {
 	Key string
 	API *APIError

@@ -1,9 +1,12 @@
 package ma2h
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -11,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/ma2h/ma2h-go/internal/header"
 	"github.com/ma2h/ma2h-go/internal/limits"
@@ -154,10 +159,11 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 	if err != nil {
 		return nil, err
 	}
+	lapses := ep.lapse(begin)
 	var out []*Entry
 	var rejected []error
 	for _, row := range rows {
-		e, err := in.open(ctx, row, begin.Add(ep.visibility))
+		e, err := in.open(ctx, row, lapses)
 		if err == nil {
 			err = in.cfg.Verifier.once(ctx, e.from)
 		}
@@ -171,7 +177,8 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 }
 
 // All drains until ctx ends or the loop breaks, and yields each verified
-// entry; breaking acknowledges nothing. A rejected entry is yielded as a
+// entry; breaking acknowledges nothing. What the loop has not come to before
+// its window ends is left for the Hub to deliver again. A rejected entry is yielded as a
 // *RejectedError and the loop may go on; any other error is the last. Ranging
 // twice starts anew.
 func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
@@ -183,14 +190,23 @@ func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 				yield(nil, err)
 				return
 			}
-			for _, row := range rows {
-				o, err := in.open(ctx, row, lapses)
+			// All are verified before the first is yielded: a signature does not
+			// keep for as long as a loop may take.
+			batch, errs := make([]opened, len(rows)), make([]error, len(rows))
+			for i, row := range rows {
+				batch[i], errs[i] = in.open(ctx, row, lapses)
+			}
+			for i, o := range batch {
+				if !time.Now().Before(lapses) {
+					break // the Hub has shown the rest to others by now; it comes again
+				}
+				err := errs[i]
 				if err == nil {
 					err = in.cfg.Verifier.once(ctx, o.from)
 				}
 				var e *Entry
 				if err != nil {
-					err = in.rejected(row, err)
+					err = in.rejected(rows[i], err)
 				} else {
 					e = &Entry{Directive: o.directive, inbox: in, lapses: o.lapses}
 				}
@@ -239,6 +255,10 @@ type endpoints struct {
 	visibility time.Duration
 }
 
+// maxRows is how many rows of a drain are asked for and read at most. The Hub
+// delivers others again.
+const maxRows = 1000
+
 // defaultVisibility is taken where the Hub does not say how long a drained
 // entry stays hidden.
 const defaultVisibility = 60 * time.Second
@@ -254,7 +274,7 @@ func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
 	ep := endpoints{
 		pollURL:    in.client.base + "/v1/inbox",
 		ackURL:     in.client.base + "/v1/inbox/ack",
-		maxBatch:   int(min(caps.Inbound.MaxBatch, 1000)),
+		maxBatch:   int(min(caps.Inbound.MaxBatch, maxRows)),
 		visibility: time.Duration(min(caps.Inbound.VisibilityTimeoutSeconds, 86400)) * time.Second,
 	}
 	if ep.maxBatch == 0 {
@@ -275,6 +295,13 @@ func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
 		*use = named
 	}
 	return ep, nil
+}
+
+// lapse is when the window ends of what has just come in answer to a request
+// of begin. It runs from when the Hub answered, which may be a hold later: past
+// a quarter of it, the answer is taken to have been held.
+func (ep endpoints) lapse(begin time.Time) time.Time {
+	return time.Now().Add(ep.visibility - min(time.Since(begin), ep.visibility/4))
 }
 
 func (ep endpoints) drain(most int, wait time.Duration) string {
@@ -309,13 +336,7 @@ func (in *Inbox) hold(ctx context.Context, p *pacer, most int) ([]row, time.Time
 		return nil, time.Time{}, apiError(opInbox, "", reply, in.client.cfg.Now())
 	}
 	rows, err := readBatch(reply)
-	// The window runs from when the Hub answered, which is not before the
-	// request was sent and not after the answer came.
-	lapses := begin.Add(ep.visibility)
-	if len(rows) > 0 {
-		lapses = time.Now().Add(ep.visibility - min(time.Since(begin), ep.visibility/4))
-	}
-	return rows, lapses, err
+	return rows, ep.lapse(begin), err
 }
 
 // row is one entry of a drain as it came.
@@ -324,21 +345,71 @@ type row struct {
 	err   error // it has not the form of an entry
 }
 
+// readBatch takes the rows apart before it reads any strictly, so that one that
+// is out of form does not keep the others from being acted on.
 func readBatch(reply *transport.Reply) ([]row, error) {
-	var w struct {
-		Messages *[]types.Raw `json:"messages"`
-	}
-	if err := types.Decode(reply.Body, &w); err != nil {
+	dec := jsontext.NewDecoder(bytes.NewReader(reply.Body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	raws, err := splitBatch(dec)
+	if err != nil {
+		if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errNotJSON // its own text may quote the body
+		}
 		return nil, fmt.Errorf("%w: drain: %w", ErrProtocol, err)
 	}
-	if w.Messages == nil {
-		return nil, fmt.Errorf("%w: drain without messages (§8.7)", ErrProtocol)
-	}
-	rows := make([]row, len(*w.Messages))
-	for i, raw := range *w.Messages {
+	rows := make([]row, len(raws))
+	for i, raw := range raws {
 		rows[i].err = types.Decode(raw, &rows[i].entry)
 	}
 	return rows, nil
+}
+
+var (
+	errNotJSON    = errors.New("not valid JSON")
+	errNoMessages = errors.New("no object with one array messages (§8.7)")
+)
+
+func splitBatch(dec *jsontext.Decoder) (raws []types.Raw, err error) {
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil, cmp.Or(err, errNoMessages)
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		if name.String() != "messages" {
+			if err := dec.SkipValue(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '[' || raws != nil {
+			return nil, cmp.Or(err, errNoMessages)
+		}
+		raws = []types.Raw{}
+		for dec.PeekKind() != ']' {
+			v, err := dec.ReadValue()
+			if err != nil {
+				return nil, err
+			}
+			if len(raws) < maxRows {
+				raws = append(raws, types.Raw(v.Clone()))
+			}
+		}
+		if _, err := dec.ReadToken(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	if _, err := dec.ReadToken(); err != io.EOF {
+		return nil, cmp.Or(err, errNotJSON)
+	}
+	if raws == nil {
+		return nil, errNoMessages
+	}
+	return raws, nil
 }
 
 // opened is an entry that verified and is not claimed yet.

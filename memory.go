@@ -5,27 +5,32 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
 
 // MemoryConfig bounds a MemoryStore. Zero fields mean the defaults.
 type MemoryConfig struct {
-	// MaxEntries bounds the live entries of each kind, deliveries and acts.
+	// MaxEntries bounds the live entries of each kind: deliveries, acts and
+	// submits.
 	// Default: 1,000,000. A full store is ErrStoreFull.
 	MaxEntries int
-	// Retention is how long an act is remembered after its last change. It
-	// must be as long as the Hub may deliver the message again. Default: 31
-	// days, past the 30 that Hubs are advised to keep messages (§8.2).
+	// Retention is how long an act is remembered after its last change, and a
+	// submit after it was put. It must be as long as the Hub may deliver the
+	// message again. Default: 31 days, past the 30 that Hubs are advised to
+	// keep messages (§8.2).
 	Retention time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
-// DefaultRetention is how long stores remember an act unless told otherwise.
+// DefaultRetention is how long stores remember acts and submits unless told
+// otherwise.
 const DefaultRetention = 31 * 24 * time.Hour
 
-// MemoryStore is a Store in memory. It forgets on restart and is blind to the
+// MemoryStore is a Store and an Outbox in memory. It forgets on restart and is blind to the
 // replica beside it: it is for one process, for tests, and for acts that do no
 // harm twice. It starts no goroutine.
 type MemoryStore struct {
@@ -35,6 +40,7 @@ type MemoryStore struct {
 	perShard  int
 	jtis      [shards]shard[jtiEntry]
 	acts      [shards]shard[actEntry]
+	submits   [shards]shard[submitEntry]
 }
 
 const shards = 64
@@ -47,8 +53,8 @@ type jtiEntry struct {
 
 type actEntry struct {
 	variant digest
-	token   Token // 0 once done
-	lease   int64 // end of the claim
+	token   Token
+	lease   int64 // end of the claim, 0 once done
 }
 
 // NewMemoryStore returns an empty store.
@@ -73,6 +79,7 @@ func NewMemoryStore(cfg MemoryConfig) (*MemoryStore, error) {
 	for i := range shards {
 		s.jtis[i].slot = int64(time.Second)
 		s.acts[i].slot = int64(max(time.Second, cfg.Retention/1024))
+		s.submits[i].slot = s.acts[i].slot
 	}
 	return s, nil
 }
@@ -93,7 +100,7 @@ func keyDigest(key string) digest {
 
 // ClaimJTI implements ReplayStore.
 func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time.Duration) (ReplayState, error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), checkStoreKey("key", "§9.2", key)); err != nil {
 		return 0, err
 	}
 	d, now := keyDigest(key), s.clock()
@@ -111,12 +118,19 @@ func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time
 	} else if full {
 		return 0, ErrStoreFull
 	}
-	sh.put(d, jtiEntry{lease: now + int64(lease)}, now+int64(max(lease, keep)))
+	e := jtiEntry{lease: now + int64(lease)}
+	if lease == 0 {
+		e.lease = 0
+	}
+	sh.put(d, e, now+int64(max(lease, keep)))
 	return Fresh, nil
 }
 
 // SettleJTI implements ReplayStore.
-func (s *MemoryStore) SettleJTI(_ context.Context, key string, final bool) error {
+func (s *MemoryStore) SettleJTI(ctx context.Context, key string, final bool) error {
+	if err := errors.Join(ctx.Err(), checkStoreKey("key", "§9.2", key)); err != nil {
+		return err
+	}
 	d, now := keyDigest(key), s.clock()
 	sh := &s.jtis[d[0]%shards]
 	sh.mu.Lock()
@@ -137,7 +151,7 @@ func (e actEntry) state(variant digest, now int64) ActState {
 	switch {
 	case e.variant != variant:
 		return ActConflict
-	case e.token == 0:
+	case e.lease == 0:
 		return ActDone
 	case now < e.lease:
 		return ActInFlight
@@ -185,28 +199,47 @@ func (s *MemoryStore) Reserve(ctx context.Context, act Act, lease time.Duration,
 
 // Commit implements Ledger.
 func (s *MemoryStore) Commit(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) {
-		e.token = 0
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if e.lease != 0 && now >= e.lease {
+			return ErrLeaseLost
+		}
+		e.lease = 0
 		sh.put(d, e, now+int64(s.retention))
+		return nil
 	})
 }
 
 // Release implements Ledger.
 func (s *MemoryStore) Release(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, _ actEntry, _ int64) {
+	err := s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if now >= e.lease {
+			return ErrLeaseLost
+		}
 		delete(sh.live, d)
+		return nil
 	})
+	if errors.Is(err, errAbsent) {
+		return nil
+	}
+	return err
 }
 
 // Doubt implements Ledger.
 func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) {
-		e.lease = now
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+		if e.lease == 0 {
+			return ErrLeaseLost
+		}
+		e.lease = min(e.lease, now)
 		sh.put(d, e, now+int64(s.retention))
+		return nil
 	})
 }
 
-func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64)) error {
+// errAbsent is the ErrLeaseLost of a claim of which nothing is known.
+var errAbsent = fmt.Errorf("%w: there is no claim", ErrLeaseLost)
+
+func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64) error) error {
 	if err := errorsOf(ctx, act); err != nil {
 		return err
 	}
@@ -215,18 +248,20 @@ func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change f
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.get(d, now)
-	if !ok || e.variant != keyDigest(act.Resolution) || e.token != token || token == 0 || now >= e.lease {
+	switch {
+	case !ok:
+		return errAbsent
+	case e.variant != keyDigest(act.Resolution) || e.token != token:
 		return ErrLeaseLost
 	}
-	change(sh, d, e, now)
-	return nil
+	return change(sh, d, e, now)
 }
 
 func errorsOf(ctx context.Context, act Act) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return act.check()
+	return act.Validate()
 }
 
 func newToken() Token {

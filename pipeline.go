@@ -2,6 +2,8 @@ package ma2h
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -238,11 +240,20 @@ func actStateError(s ActState) error {
 
 // Act keys: the agent and the kind keep what shares a store apart.
 func (r *Response) act(agentID string) Act {
-	return Act{Key: "response\x00" + agentID + "\x00" + r.MessageID(), Resolution: r.ResolutionID()}
+	return Act{Key: actKey("response", agentID, r.MessageID()), Resolution: r.ResolutionID()}
 }
 
 func (d *Directive) act(agentID string) Act {
-	return Act{Key: "directive\x00" + agentID + "\x00" + d.ID()}
+	return Act{Key: actKey("directive", agentID, d.ID())}
+}
+
+// actKey fits two ids of any allowed length into a store's key.
+func actKey(kind, agentID, id string) string {
+	if len(agentID) > 64 {
+		sum := sha256.Sum256([]byte(agentID))
+		agentID = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return kind + "\x00" + agentID + "\x00" + id
 }
 
 // MessageID returns the message or directive that the act is about.

@@ -25,6 +25,8 @@ type Notify struct {
 	// IdempotencyKey makes a resend safe. Without one a notify whose fate is
 	// unknown is not sent again.
 	IdempotencyKey string
+	// ResendExpiredKey means what it means in Ask.
+	ResendExpiredKey bool
 }
 
 // Ask wants a decision (§5.2).
@@ -41,6 +43,10 @@ type Ask struct {
 	// IdempotencyKey identifies the question: the Hub asks a human once for a
 	// key, however often it is sent. Required; NewKey and KeyOf make one (§8.1).
 	IdempotencyKey string
+	// ResendExpiredKey sends what Config.Outbox keeps even if the Hub has
+	// forgotten the key by now, which may ask a human twice. Otherwise that is
+	// ErrKeyExpired.
+	ResendExpiredKey bool
 	// ExpiresAt ends the question by the Hub's clock. Zero: never.
 	ExpiresAt time.Time
 	// DefaultOnExpire is what the Hub applies at ExpiresAt: a value of the
@@ -67,6 +73,7 @@ type Task struct {
 	Action           Action
 	AllowedResolvers []string
 	IdempotencyKey   string
+	ResendExpiredKey bool
 	ExpiresAt        time.Time
 	Callback         *Callback
 	Priority         Priority

@@ -9,7 +9,8 @@ import (
 // Errors of a store.
 var (
 	// ErrStoreUnavailable: the store could not be asked, or did not answer.
-	// Nothing is known and nothing may be acted on.
+	// Nothing is known and nothing may be acted on. A claim that ended so is
+	// none: a store takes it back as soon as it can, or it lapses.
 	ErrStoreUnavailable = errors.New("ma2h: the store is unavailable")
 	// ErrStoreFull: the store holds as many live entries as it may. It never
 	// drops one to make room.
@@ -36,12 +37,15 @@ type Store interface {
 type ReplayStore interface {
 	// ClaimJTI atomically takes key for the length of lease and reports
 	// whether this caller is the first. A provisional claim whose lease has
-	// lapsed counts as absent. keep is how long the key must be remembered in
-	// all, from now; no live entry is ever dropped before that. Errors:
-	// ErrStoreFull, ErrStoreUnavailable, the context's.
+	// lapsed counts as absent. A lease of zero makes the claim final at once.
+	// key is any bytes, 1 to 1024, else a *FieldError. keep is how long the key
+	// must be remembered in all, from now; no live entry is ever dropped before
+	// that. Errors: ErrStoreFull, ErrStoreUnavailable, the context's.
 	ClaimJTI(ctx context.Context, key string, lease, keep time.Duration) (ReplayState, error)
-	// SettleJTI makes the claim final, until keep has passed, or forgets it.
-	// Settling a key that is not there is no error.
+	// SettleJTI makes the claim final, until keep has passed, or forgets it
+	// unless it is final. Settling a key that is not there is no error. It
+	// needs no token: the Ledger guards the act, and whoever settles late can
+	// make a resend come to it once more, never a final claim fresh again.
 	SettleJTI(ctx context.Context, key string, final bool) error
 }
 
@@ -67,7 +71,11 @@ type Act struct {
 // Ledger makes acting at most once hold across deliveries, processes and
 // restarts (§13.4): Reserve, act, then Commit or Release. It is safe for
 // concurrent use, by many processes if it says so. Leases run on the ledger's
-// clock.
+// clock. An Act out of its bounds is a *FieldError. Other errors are
+// ErrStoreFull, ErrStoreUnavailable, the context's and ErrLeaseLost.
+//
+// Commit, Release and Doubt may be repeated: one whose answer was lost is sent
+// again and finds its own work done.
 //
 // A holder that dies leaves a lease that lapses, and an act of which nobody
 // knows whether it happened. That is ActInDoubt. It stays so until somebody
@@ -85,10 +93,12 @@ type Ledger interface {
 	// claim, or after the lease has lapsed, it is ErrLeaseLost and nothing
 	// changes.
 	Commit(ctx context.Context, act Act, token Token) error
-	// Release forgets the claim: the act did not happen. Errors as Commit.
+	// Release forgets the claim: the act did not happen. Errors as Commit; if
+	// nothing is known of the act there is nothing to forget, and no error.
 	Release(ctx context.Context, act Act, token Token) error
 	// Doubt ends the lease at once: nobody knows whether the act happened.
-	// Errors as Commit.
+	// With a token that no longer holds the claim it is ErrLeaseLost. A lease
+	// that has lapsed by itself is what was asked for.
 	Doubt(ctx context.Context, act Act, token Token) error
 }
 
@@ -131,15 +141,24 @@ type Reservation struct {
 	Token Token
 }
 
-// maxActKey bounds Act.Key and Act.Resolution, in bytes.
-const maxActKey = 1024
+// maxStoreKey bounds what names an entry of a store, in bytes.
+const maxStoreKey = 1024
 
-func (a Act) check() error {
-	if a.Key == "" || len(a.Key) > maxActKey {
-		return invalid("Act.Key", "§13.4", "is %d bytes, not 1 to %d", len(a.Key), maxActKey)
+// Validate returns a *FieldError if the act is out of its bounds: Key is 1 to
+// 1024 bytes, Resolution at most 1024.
+func (a Act) Validate() error {
+	if err := checkStoreKey("Act.Key", "§13.4", a.Key); err != nil {
+		return err
 	}
-	if len(a.Resolution) > maxActKey {
-		return invalid("Act.Resolution", "§6", "is %d bytes, over %d", len(a.Resolution), maxActKey)
+	if len(a.Resolution) > maxStoreKey {
+		return invalid("Act.Resolution", "§6", "is %d bytes, over %d", len(a.Resolution), maxStoreKey)
+	}
+	return nil
+}
+
+func checkStoreKey(field, section, key string) error {
+	if key == "" || len(key) > maxStoreKey {
+		return invalid(field, section, "is %d bytes, not 1 to %d", len(key), maxStoreKey)
 	}
 	return nil
 }

@@ -296,20 +296,14 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 	return delivery{}, none, ErrSignature
 }
 
-// onceLease is how long a claim may take to become final.
-const onceLease = 30 * time.Second
-
 // once claims the delivery for good.
 func (v *Verifier) once(ctx context.Context, d delivery) error {
-	state, err := v.cfg.Replay.ClaimJTI(ctx, d.jti, onceLease, d.keep)
+	state, err := v.cfg.Replay.ClaimJTI(ctx, d.jti, 0, d.keep)
 	switch {
 	case err != nil:
 		return storeError(err)
 	case state != Fresh:
 		return ErrReplay
-	}
-	if err := v.cfg.Replay.SettleJTI(ctx, d.jti, true); err != nil {
-		return storeError(err)
 	}
 	return nil
 }

@@ -2,11 +2,15 @@ package ma2htest
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/ma2h/ma2h-go/types"
 )
 
-const defaultFreshness = 90 // seconds
+const (
+	defaultFreshness = 90 // seconds
+	inboxPath        = "/v1/inbox"
+)
 
 func defaultCapability(version string, minor int) types.Capability {
 	parts := int64(16)
@@ -23,13 +27,29 @@ func defaultCapability(version string, minor int) types.Capability {
 	}
 	if minor >= 4 {
 		c.Ack = &types.AckOffer{Enabled: true, SignatureAlgs: []string{types.AlgHMACSHA256, types.AlgEd25519}}
+		c.Inbound = &types.Inbound{
+			Enabled: true, PollURL: inboxPath, AckURL: inboxPath + "/ack",
+			MaxBatch: defaultMaxBatch, VisibilityTimeoutSeconds: defaultVisibility, RetentionDays: 30,
+			SignatureAlgs: []string{types.AlgHMACSHA256, types.AlgEd25519}, WebhookSupported: true,
+		}
 		c.Presence = &types.PresenceIn{Enabled: true, FreshnessSeconds: defaultFreshness}
 	}
 	return c
 }
 
-func (h *Hub) discover(*call) reply {
-	b, err := types.Encode(h.caps)
+// discover serves the document. A URL in it that is only a path is under
+// whatever origin the caller used.
+func (h *Hub) discover(c *call) reply {
+	doc := h.caps
+	if doc.Inbound != nil {
+		doc.Inbound = new(*doc.Inbound)
+		for _, u := range []*string{&doc.Inbound.PollURL, &doc.Inbound.AckURL} {
+			if strings.HasPrefix(*u, "/") {
+				*u = c.origin + *u
+			}
+		}
+	}
+	b, err := types.Encode(doc)
 	if err != nil {
 		return reply{status: http.StatusInternalServerError}
 	}

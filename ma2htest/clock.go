@@ -76,17 +76,20 @@ func (c *clock) catchUp() time.Time {
 	return now
 }
 
-func (c *clock) advance(d time.Duration) {
-	if d <= 0 {
-		return
+// step moves the clock by d, or only to the next due time if that comes first,
+// runs what is due and returns how far it went.
+func (c *clock) step(d time.Duration) time.Duration {
+	if len(c.due) > 0 {
+		d = min(d, max(c.due[0].at.Sub(c.now()), 0))
 	}
-	c.fireUntil(c.now().Add(d))
 	if c.stands {
 		c.stood = c.stood.Add(d)
 	} else {
 		c.offset += d
 	}
+	c.fireUntil(c.now())
 	c.arm()
+	return d
 }
 
 func (c *clock) fireUntil(until time.Time) (fired bool) {
@@ -121,7 +124,7 @@ func (c *clock) stopAll() {
 		c.timer.Stop()
 	}
 	for _, d := range c.due {
-		d.index = -1
+		d.index = -1 // so that stop leaves it alone
 	}
 	c.due = nil
 }

@@ -26,7 +26,9 @@ type Fault struct {
 	bytes       int
 	delay       time.Duration
 
-	draw *randomDraw
+	draw  *randomDraw
+	shape func(*batch) bool  // of a shaping fault; false if there was nothing to strike
+	forge func(*parcel) bool // of a forging fault; false if there was nothing to strike
 }
 
 type faultKind int
@@ -42,6 +44,9 @@ const (
 	early                       // a hold ends at once
 	delayed                     // the Hub takes its time
 	random                      // one of several
+	shaping                     // the entries of a drain are not what they should be
+	forging                     // a push is not what it should be
+	heldAck                     // the answer to a submit waits for a push
 )
 
 // On has the fault strike another endpoint, one of the endpoint constants.
@@ -200,7 +205,7 @@ func (h *Hub) Heal() {
 
 func (b *faultBox) take(endpoint string) *Fault {
 	for _, f := range b.armed {
-		if f.times == 0 || f.endpoint != "" && f.endpoint != endpoint {
+		if f.kind == shaping || f.kind == forging || !f.matches(endpoint) {
 			continue
 		}
 		if f.skip > 0 {
@@ -218,13 +223,36 @@ func (b *faultBox) take(endpoint string) *Fault {
 	return nil
 }
 
+// alter lets the first armed fault that finds in it something to change do so.
+func alter[T any](b *faultBox, endpoint string, of func(*Fault) func(T) bool, it T) *Fault {
+	for _, f := range b.armed {
+		change := of(f)
+		if change == nil || !f.matches(endpoint) {
+			continue
+		}
+		if f.skip > 0 {
+			f.skip--
+			continue
+		}
+		if change(it) {
+			if f.times > 0 {
+				f.times--
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *Fault) matches(endpoint string) bool {
+	return f.times != 0 && (f.endpoint == "" || f.endpoint == endpoint)
+}
+
 // giveBack arms a fault again that found nothing to strike.
 func (h *Hub) giveBack(f *Fault) {
 	h.lock()
 	defer h.unlock()
-	if f.times >= 0 {
-		f.times++
-	}
+	f.rearm()
 }
 
 // serveFault answers a request that the fault struck.
@@ -258,8 +286,12 @@ func (h *Hub) serveFault(f *Fault, c *call, handle func() reply) reply {
 		case <-h.closed:
 		}
 		return reply{cut: true}
+	case heldAck:
+		return h.holdAck(f, c, handle)
 	case early:
 		c.noHold = true
+	case shaping:
+		c.shape = f
 	case delayed:
 		if !h.pause(c, f.delay) {
 			return reply{cut: true}

@@ -1,11 +1,14 @@
 package ma2htest
 
 import (
+	"context"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +38,25 @@ type Options struct {
 	// MaxHold is the longest long-poll the Hub gives, at most 60 s, which zero
 	// means too (§8.2).
 	MaxHold time.Duration
+	// SigningAlg is what pushes and directives are signed with: "hmac-sha256",
+	// which empty means too, or "ed25519".
+	SigningAlg string
+	// SignWithAllKeys signs with every key of SigningAlg that Keys lists, as
+	// several v1 items, and not with the newest alone (§9.2).
+	SignWithAllKeys bool
+	// AllowLoopbackCallbacks lets pushes go to loopback addresses, over plain
+	// http too. Without it they go to public addresses over https (§9.4).
+	AllowLoopbackCallbacks bool
+	// CallbackRoots are what certificates of callbacks are held to. Nil means
+	// those of the system.
+	CallbackRoots *x509.CertPool
+	// Resolve looks up the host of a callback, at each attempt. Nil means the
+	// system's resolver. What it returns is held to §9.4 in any case.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// PushAttempts is how often a push is tried, and PushFor how long after
+	// the resolution. Zero means 8 times, of at least 5, and one hour (§8.3).
+	PushAttempts int
+	PushFor      time.Duration
 	// KeepRequests is how many of the latest requests are recorded. Zero means
 	// 16384, a negative number none.
 	KeepRequests int
@@ -61,6 +83,22 @@ func (o Options) withDefaults() (Options, error) {
 	if o.KeyTTL < 0 || o.MaxHold < 0 {
 		return o, fmt.Errorf("ma2htest: Options.KeyTTL or Options.MaxHold is negative")
 	}
+	switch o.SigningAlg {
+	case "":
+		o.SigningAlg = types.AlgHMACSHA256
+	case types.AlgHMACSHA256, types.AlgEd25519:
+	default:
+		return o, fmt.Errorf("ma2htest: Options.SigningAlg %q is not %s or %s", o.SigningAlg, types.AlgHMACSHA256, types.AlgEd25519)
+	}
+	if o.PushAttempts == 0 {
+		o.PushAttempts = defaultPushAttempts
+	}
+	if o.PushFor == 0 {
+		o.PushFor = defaultPushFor
+	}
+	if o.PushAttempts < leastPushAttempts || o.PushAttempts > maxPushAttempts || o.PushFor < 0 {
+		return o, fmt.Errorf("ma2htest: Options.PushAttempts is not %d to %d, or Options.PushFor is negative (§8.3)", leastPushAttempts, maxPushAttempts)
+	}
 	if o.KeyTTL == 0 {
 		o.KeyTTL = defaultKeyTTL
 	}
@@ -84,13 +122,17 @@ type Hub struct {
 	clock      clock
 	ids        idSource
 	creds      credentials
+	ring       keyRing
+	post       post
+	callbacks  callbacks
+	pushes     pushes
 	messages   map[string]*message
 	order      []string // ids in order of submission
 	keys       map[dedupKey]dedupEntry
 	rates      map[string][]time.Time // accepted submits of the last minute, by agent
 	seen       map[string]time.Time   // last long-poll, by agent
 	observers  []func(*Resolved)
-	news       chan struct{} // closed and replaced when a message or a hold appears
+	news       chan struct{} // made by who watches, closed by who brings news
 	handedOut  int           // index into order of what Next gave
 	faults     faultBox
 	isClosed   bool
@@ -140,12 +182,16 @@ func New(opts Options) (*Hub, error) {
 		keys:     make(map[dedupKey]dedupEntry),
 		rates:    make(map[string][]time.Time),
 		seen:     make(map[string]time.Time),
-		news:     make(chan struct{}),
 		closed:   make(chan struct{}),
 	}
 	h.clock.init(opts.Start, h.tick)
 	h.ids.init(opts.Seed)
 	h.creds.init()
+	h.ring.init(opts.Seed)
+	h.post.init()
+	h.callbacks.init()
+	h.pushes.init()
+	h.observers = append(h.observers, h.owe)
 	h.requestLog.keep = opts.KeepRequests
 	h.caps = defaultCapability(opts.Version, h.minor)
 	if opts.Capability != nil {
@@ -162,7 +208,13 @@ func (h *Hub) lock() time.Time {
 	return h.clock.catchUp()
 }
 
-func (h *Hub) unlock() { h.mu.Unlock() }
+// unlock starts the pushes that became due meanwhile.
+func (h *Hub) unlock() {
+	due := h.pushes.ready
+	h.pushes.ready = nil
+	h.startPushes(due)
+	h.mu.Unlock()
+}
 
 // tick is the real timer going off. It may be early by the wall clock, so it
 // sets the next one whether or not something was due.
@@ -179,12 +231,19 @@ func (h *Hub) Now() time.Time {
 }
 
 // Advance moves the Hub's clock by d. Whatever falls due on the way has
-// happened, in order, when Advance returns: expiries, and the end of holds. A
-// negative d does nothing.
+// happened, in order, when Advance returns: expiries, the end of holds, and
+// pushes, which are delivered one after another, each at its time. An Advance
+// by zero, or less, waits for the pushes that are under way. A receiver that
+// does not come to an end, say because it waits for whoever called Advance, is
+// left behind after 5 s of real time.
 func (h *Hub) Advance(d time.Duration) {
 	h.lock()
 	defer h.unlock()
-	h.clock.advance(d)
+	h.settle()
+	for d > 0 {
+		d -= h.clock.step(d)
+		h.settle()
+	}
 }
 
 // URL starts a TLS server with HTTP/2 on a loopback port, once, and returns
@@ -218,6 +277,9 @@ func (h *Hub) Close() {
 		h.lock()
 		h.isClosed = true
 		h.clock.stopAll()
+		for _, cancel := range h.pushes.running {
+			cancel(errPushClosed)
+		}
 		server := h.server
 		h.unlock()
 		close(h.closed)
@@ -229,8 +291,19 @@ func (h *Hub) Close() {
 	h.inFlight.Wait()
 }
 
-// wakeWatchers tells Next and AwaitHold that there is something new.
+// watched returns the channel that closes with the next news. The lock is held.
+func (h *Hub) watched() <-chan struct{} {
+	if h.news == nil {
+		h.news = make(chan struct{})
+	}
+	return h.news
+}
+
+// wakeWatchers tells those in watch that there is something new. The lock is
+// held.
 func (h *Hub) wakeWatchers() {
-	close(h.news)
-	h.news = make(chan struct{})
+	if h.news != nil {
+		close(h.news)
+		h.news = nil
+	}
 }

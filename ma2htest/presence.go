@@ -7,7 +7,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// touch notes that the agent of a long-poll is listening (§15.1). The lock is
+// touch notes that the agent of a long-poll or a drain is listening (§15.1). The lock is
 // held.
 func (h *Hub) touch(c *call, now time.Time) {
 	if c.who.agent != "" {

@@ -40,11 +40,11 @@ func (h *Hub) pull(c *call) reply {
 	}
 	m, e := h.own(c, now)
 	if e == nil && m.status == types.StatusOpen && wait > 0 && !c.noHold {
-		stop := h.beginHold(m, now.Add(wait))
+		stop := h.beginHold(&m.holds, now.Add(wait))
 		h.unlock()
 		ended := stop.await(c.ctx, h.closed, m.ready)
 		now = h.lock()
-		h.endHold(m, stop)
+		h.endHold(&m.holds, stop)
 		if !ended {
 			h.unlock()
 			return reply{cut: true}
@@ -59,8 +59,8 @@ func (h *Hub) pull(c *call) reply {
 	if !since.IsZero() && !m.changed.After(since) {
 		return reply{status: http.StatusNotModified}
 	}
-	if m.resolved != nil && m.delivery == nil && h.minor >= 4 && h.caps.OffersAck() {
-		m.delivery = &types.Delivery{State: types.DeliveredToAgent, DeliveredAt: stamp(now)}
+	if m.resolved != nil {
+		h.markDelivered(m, now)
 	}
 	return reply{status: http.StatusOK, body: m.view()}
 }
@@ -71,18 +71,18 @@ type held struct {
 	due  *due
 }
 
-// beginHold notes a hold until the given time. The lock is held.
-func (h *Hub) beginHold(m *message, until time.Time) *held {
+// beginHold counts a hold until the given time. The lock is held.
+func (h *Hub) beginHold(holds *int, until time.Time) *held {
 	w := &held{over: make(chan struct{})}
 	w.due = h.clock.after(until, func(time.Time) { close(w.over) })
-	m.holds++
+	*holds++
 	h.wakeWatchers()
 	return w
 }
 
-func (h *Hub) endHold(m *message, w *held) {
+func (h *Hub) endHold(holds *int, w *held) {
 	h.clock.stop(w.due)
-	m.holds--
+	*holds--
 }
 
 // await returns false if the caller or the Hub went away. No wake-up is lost:

@@ -28,16 +28,27 @@ func (h *Hub) RequireStatus(t testing.TB, id string, want types.Status) {
 	}
 }
 
-// RequireDelivery fails the test unless the receipt track of the message is in
-// the state; empty means that it has none (§14.2).
+// RequireDelivery fails the test unless the receipt track of the message or
+// directive is in the state; empty means that it has none (§14.2).
 func (h *Hub) RequireDelivery(t testing.TB, id string, want types.DeliveryState) {
 	t.Helper()
 	var got types.DeliveryState
 	if m, ok := h.Message(id); ok && m.Delivery != nil {
 		got = m.Delivery.State
+	} else if d, ok := h.Directive(id); ok {
+		got = d.Delivery.State
 	}
 	if got != want {
 		t.Fatalf("the delivery of %s is %q, want %q\n%s", types.Quote(id), got, want, h.report())
+	}
+}
+
+// RequirePushes fails the test unless the Hub made exactly n attempts to push
+// the Response of the message.
+func (h *Hub) RequirePushes(t testing.TB, id string, n int) {
+	t.Helper()
+	if got := len(h.Pushes(id)); got != n {
+		t.Fatalf("the Hub made %d attempts to push %s, want %d\n%s", got, types.Quote(id), n, h.report())
 	}
 }
 
@@ -45,17 +56,11 @@ func (h *Hub) RequireDelivery(t testing.TB, id string, want types.DeliveryState)
 // endpoint; the empty string counts all. Requests that were cut count too.
 func (h *Hub) RequireRequests(t testing.TB, endpoint string, n int) {
 	t.Helper()
-	h.requestLog.mu.Lock()
-	dropped := h.requestLog.dropped
-	h.requestLog.mu.Unlock()
+	h.lock()
+	got, dropped := h.requestLog.count(endpoint), h.requestLog.dropped
+	h.unlock()
 	if dropped > 0 {
 		t.Fatalf("cannot count requests: %d were dropped; raise Options.KeepRequests", dropped)
-	}
-	got := 0
-	for _, r := range h.Requests() {
-		if endpoint == "" || r.Endpoint == endpoint {
-			got++
-		}
 	}
 	if got != n {
 		t.Fatalf("the Hub saw %d requests to %s, want %d\n%s", got, nameOr(endpoint, "any endpoint"), n, h.report())
@@ -77,6 +82,24 @@ func (h *Hub) report() string {
 			fmt.Fprintf(&b, " by %s", types.Quote(m.Resolved.Actor))
 		}
 		b.WriteByte('\n')
+	}
+	b.WriteString("directives:\n")
+	directives := h.directives(func(*directive) bool { return true })
+	for _, d := range directives[max(0, len(directives)-reportLines):] {
+		fmt.Fprintf(&b, "  %s to %s is %s after %d deliveries", d.ID, types.Quote(d.AgentID), d.Delivery.State, len(d.Deliveries))
+		if !d.DroppedAt.IsZero() {
+			b.WriteString(", dropped")
+		}
+		b.WriteByte('\n')
+		for _, p := range h.DirectivePushes(d.ID) {
+			b.WriteString("    " + p.line() + "\n")
+		}
+	}
+	b.WriteString("pushes:\n")
+	for _, m := range messages[max(0, len(messages)-reportLines):] {
+		for _, p := range h.Pushes(m.ID) {
+			b.WriteString("  " + m.ID + " " + p.line() + "\n")
+		}
 	}
 	b.WriteString("requests:\n")
 	requests := h.Requests()

@@ -17,6 +17,8 @@ const (
 	Cancel   = "POST /v1/messages/{id}/cancel"
 	Ack      = "POST /v1/messages/{id}/ack"
 	Presence = "GET /v1/agents/{id}/presence"
+	Drain    = "GET /v1/inbox"
+	InboxAck = "POST /v1/inbox/ack"
 )
 
 // maxRequestBody bounds what is read of a request; it is the largest envelope.
@@ -33,7 +35,10 @@ type call struct {
 	tooLarge bool
 	origin   string // scheme, host and prefix that the caller used
 	who      principal
-	noHold   bool // a fault ends the hold at once
+	refused  *Error // set if there is no valid credential
+	noHold   bool   // a fault ends the hold at once
+	shape    *Fault // what RandomFaults drew for the entries of this drain
+	row      *Request
 }
 
 // reply is an answer before it is written.
@@ -70,6 +75,8 @@ func coreRoutes() []route {
 		{Cancel, false, (*Hub).cancel},
 		{Ack, false, (*Hub).acknowledge},
 		{Presence, false, (*Hub).presence},
+		{Drain, false, (*Hub).drain},
+		{InboxAck, false, (*Hub).ackInbox},
 	}
 }
 
@@ -130,13 +137,14 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
-	row := h.arrive(r, c)
-	rep := h.answer(rt, c, allow, row)
-	h.requestLog.finish(row, rep)
+	var fault *Fault
+	c.row, fault = h.arrive(r, c)
+	rep := h.answer(rt, c, allow, fault)
+	h.depart(c.row, rep)
 	rep.write(w)
 }
 
-func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
+func (h *Hub) answer(rt route, c *call, allow []string, fault *Fault) reply {
 	handle := func() reply {
 		switch {
 		case rt.handle == nil && allow != nil:
@@ -145,25 +153,15 @@ func (h *Hub) answer(rt route, c *call, allow []string, row *Request) reply {
 		case rt.handle == nil:
 			return notFound().reply()
 		}
-		if !rt.public {
-			h.lock()
-			who, err := h.authenticate(c.header)
-			h.unlock()
-			if err != nil {
-				return err.reply().with("WWW-Authenticate", "Bearer")
-			}
-			c.who = who
+		if !rt.public && c.refused != nil {
+			return c.refused.reply().with("WWW-Authenticate", "Bearer")
 		}
 		return rt.handle(h, c)
 	}
-	h.lock()
-	f := h.faults.take(c.endpoint)
-	h.unlock()
-	if f == nil {
+	if fault == nil {
 		return handle()
 	}
-	h.requestLog.fault(row, f.name)
-	return h.serveFault(f, c, handle)
+	return h.serveFault(fault, c, handle)
 }
 
 func (r reply) write(w http.ResponseWriter) {

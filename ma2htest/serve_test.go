@@ -19,7 +19,7 @@ func TestDiscoveryNeedsNoCredentialAndSaysTheVersion(t *testing.T) {
 			if err := types.Decode(g.body, &c); err != nil || g.status != http.StatusOK {
 				t.Fatal(name, g.status, err)
 			}
-			if c.Version != version || c.OffersAck() != (version == types.V04) || c.OffersPresence() != (version == types.V04) || c.OffersInbound() {
+			if c.Version != version || c.OffersAck() != (version == types.V04) || c.OffersPresence() != (version == types.V04) || c.OffersInbound() != (version == types.V04) {
 				t.Errorf("%s %s: %+v", name, version, c)
 			}
 		}

@@ -117,6 +117,11 @@ func (h *Hub) readEnvelope(c *call) (m *message, payload [sha256.Size]byte, e *E
 	if err := validateEnvelope(h.opts.Version, c.body, &m.msg); err != nil {
 		return nil, payload, malformed("%v", err)
 	}
+	if cb := m.msg.Callback(); cb != nil && cb.Mode == types.CallbackPush {
+		if err := h.checkDestination(cb.URL); err != nil {
+			return nil, payload, invalidField("%v", err)
+		}
+	}
 	if m.agent = m.msg.Agent.ID; m.agent != c.who.agent {
 		return nil, payload, refuse(http.StatusForbidden, types.CodeAgentIDMismatch, "agent.id is not the credential's (§9.1)")
 	}

@@ -24,16 +24,20 @@ func (h *Hub) MemoryURL() string { return "https://" + memoryHost + h.opts.PathP
 // testing/synctest, if the Hub was made in the bubble. It honours the context
 // of a request at once, refuses plain http, and fails as a network does: a
 // reset is a net.Error, a torn body io.ErrUnexpectedEOF.
-func (h *Hub) Transport() http.RoundTripper { return memoryTransport{h} }
+func (h *Hub) Transport() http.RoundTripper { return memoryTransport{hub: h, to: h} }
 
-type memoryTransport struct{ hub *Hub }
+type memoryTransport struct {
+	hub   *Hub
+	to    http.Handler
+	plain bool // takes http too
+}
 
 func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	body := &onceCloser{ReadCloser: http.NoBody}
 	if req.Body != nil {
 		body.ReadCloser = req.Body
 	}
-	if req.URL.Scheme != "https" {
+	if req.URL.Scheme != "https" && !t.plain {
 		_ = body.Close()
 		return nil, errors.New("ma2htest: the Hub offers no plaintext (§8)")
 	}
@@ -48,7 +52,9 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner.RequestURI = req.URL.RequestURI()
 	inner.RemoteAddr = "memory"
 	inner.Proto, inner.ProtoMajor, inner.ProtoMinor = "HTTP/2.0", 2, 0
-	inner.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: req.URL.Hostname()}
+	if req.URL.Scheme == "https" {
+		inner.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: req.URL.Hostname()}
+	}
 	if inner.Host == "" {
 		inner.Host = req.URL.Host
 	}
@@ -59,13 +65,14 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer t.hub.inFlight.Done()
-		x.serve(t.hub, inner)
+		x.serve(t.to, inner)
 		_ = body.Close()
 		cancel() // what was written stays readable
 	}()
 	select {
 	case <-x.started:
-	case <-req.Context().Done(): // ctx also ends with the handler
+	case <-req.Context().Done():
+		cancel()
 		_ = body.Close()
 		return nil, req.Context().Err()
 	}
@@ -109,6 +116,7 @@ type exchange struct {
 	count  int64       // written
 	buf    []byte
 	more   chan struct{} // closed and replaced when buf or end changes
+	closed bool          // by the client
 	end    error         // io.EOF or a failure, once the handler is done
 }
 
@@ -118,7 +126,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) {
 		if p := recover(); p != nil {
 			end = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 			if p != http.ErrAbortHandler {
-				end = fmt.Errorf("ma2htest: the Hub failed: %v", p)
+				end = fmt.Errorf("ma2htest: the handler failed: %v", p)
 			}
 		}
 		x.finish(end)
@@ -194,24 +202,30 @@ func (x *exchange) Read(p []byte) (int, error) {
 		x.mu.Lock()
 		n := copy(p, x.buf)
 		x.buf = x.buf[n:]
-		end, more := x.end, x.more
+		end, more, closed, gone := x.end, x.more, x.closed, x.ctx.Err()
 		x.mu.Unlock()
 		switch {
+		case closed:
+			return 0, http.ErrBodyReadAfterClose
 		case n > 0 || len(p) == 0:
 			return n, nil
 		case end != nil:
 			return 0, end
+		case gone != nil:
+			return 0, gone
 		}
 		select {
 		case <-more:
 		case <-x.ctx.Done():
-			return 0, x.ctx.Err()
 		}
 	}
 }
 
 // Close ends the handler's context.
 func (x *exchange) Close() error {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
 	x.cancel()
 	return nil
 }

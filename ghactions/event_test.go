@@ -1,0 +1,180 @@
+package ghactions
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ma2h "github.com/ma2h/ma2h-go"
+)
+
+func delivery(body string) ma2h.Delivery {
+	h := http.Header{}
+	h.Set("MA2H-Signature", "t=1749050910,jti=j,v1=AAAA")
+	return ma2h.Delivery{MessageID: "msg_1", Header: h, Body: []byte(body)}
+}
+
+// event makes the event file that GitHub makes of a dispatch.
+func event(t *testing.T, dispatch []byte) []byte {
+	t.Helper()
+	var d struct {
+		EventType string          `json:"event_type"`
+		Payload   json.RawMessage `json:"client_payload"`
+	}
+	if err := json.Unmarshal(dispatch, &d); err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(map[string]any{
+		"action": d.EventType, "branch": "main", "client_payload": d.Payload,
+		"repository": map[string]any{"id": 1, "owner": map[string]any{"login": "o"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestADeliveryTravelsThroughAnEventByteForByte(t *testing.T) {
+	body := "{\"in_reply_to\":\"msg_1\",\"x\":\"a\\u00e9\u2028<b>&\",\n \"y\" : 1.50}"
+	dispatch, err := Dispatch("ma2h-response", delivery(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var top map[string]any
+	if err := json.Unmarshal(dispatch, &top); err != nil {
+		t.Fatal(err)
+	}
+	if payload := top["client_payload"].(map[string]any); len(payload) != 1 {
+		t.Errorf("client_payload has %d members, want the one string", len(payload))
+	}
+	got, err := parseEvent(event(t, dispatch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Body) != body || got.MessageID != "msg_1" || got.Header.Get("MA2H-Signature") != "t=1749050910,jti=j,v1=AAAA" {
+		t.Errorf("the delivery changed on its way: %d bytes of body, want %d", len(got.Body), len(body))
+	}
+}
+
+// report: B094
+func TestADeliveryTooLargeForAnEventTravelsAsItsID(t *testing.T) {
+	for name, body := range map[string]string{
+		"one that fits":              strings.Repeat("x", 40<<10),
+		"one of 70 KB":               strings.Repeat("x", 70<<10),
+		"one that escaping enlarges": strings.Repeat("\"", 40<<10),
+		"one that is not UTF-8":      "\xff",
+	} {
+		dispatch, err := Dispatch("ma2h-response", delivery(body))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(dispatch) > maxPayload {
+			t.Errorf("%s: a dispatch of %d bytes", name, len(dispatch))
+		}
+		got, err := parseEvent(event(t, dispatch))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if whole := name == "one that fits"; (len(got.Body) > 0) != whole || got.MessageID != "msg_1" || (got.Header != nil) != whole {
+			t.Errorf("%s: body of %d bytes arrived", name, len(got.Body))
+		}
+	}
+	if _, err := Dispatch("", delivery("")); err == nil {
+		t.Error("an empty event type was accepted")
+	}
+	if _, err := Dispatch("x", ma2h.Delivery{}); err == nil {
+		t.Error("a delivery without an id was accepted")
+	}
+}
+
+// report: B100
+func TestAWrongEventIsOneClearError(t *testing.T) {
+	good, err := Dispatch("e", delivery("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"good":                    {string(event(t, good)), nil},
+		"good, with a BOM":        {"\ufeff" + string(event(t, good)), nil},
+		"empty":                   {"", ErrBadEvent},
+		"blank":                   {" \n", ErrBadEvent},
+		"not JSON":                {"action: x", ErrBadEvent},
+		"cut":                     {string(event(t, good))[:40], ErrBadEvent},
+		"another event":           {`{"action":"opened","pull_request":{}}`, ErrOtherEvent},
+		"payload null":            {`{"client_payload":null}`, ErrOtherEvent},
+		"payload without the key": {`{"client_payload":{"other":"x"}}`, ErrOtherEvent},
+		"payload is a list":       {`{"client_payload":[]}`, ErrOtherEvent},
+		"the key is an object":    {`{"client_payload":{"ma2h":{"v":1,"id":"m"}}}`, ErrBadEvent},
+		"the string is not JSON":  {`{"client_payload":{"ma2h":"x"}}`, ErrBadEvent},
+		"no id":                   {`{"client_payload":{"ma2h":"{\"v\":1}"}}`, ErrBadEvent},
+		"a later version":         {`{"client_payload":{"ma2h":"{\"v\":2,\"id\":\"m\"}"}}`, ErrBadEvent},
+		"the key twice":           {`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\"}","ma2h":"{\"v\":1,\"id\":\"n\"}"}}`, ErrBadEvent},
+	} {
+		d, err := parseEvent([]byte(c.text))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: error %v, want %v", name, err, c.want)
+		}
+		if c.want != nil && (d.MessageID != "" || d.Body != nil) {
+			t.Errorf("%s: a delivery came with the error", name)
+		}
+	}
+	t.Setenv("GITHUB_EVENT_PATH", "")
+	if _, err := ReadEvent(); !errors.Is(err, ErrNoEvent) {
+		t.Errorf("no path: %v", err)
+	}
+	t.Setenv("GITHUB_EVENT_PATH", filepath.Join(t.TempDir(), "missing"))
+	if _, err := ReadEvent(); !errors.Is(err, ErrNoEvent) {
+		t.Errorf("no file: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "event.json")
+	if err := os.WriteFile(path, event(t, good), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GITHUB_EVENT_PATH", path)
+	if d, err := ReadEvent(); err != nil || d.MessageID != "msg_1" {
+		t.Errorf("a good file: %v", err)
+	}
+}
+
+func FuzzParseEvent(f *testing.F) {
+	good, err := Dispatch("e", delivery(`{"in_reply_to":"msg_1"}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	seeds := []string{
+		`{"action":"e","client_payload":` + strings.TrimSuffix(strings.SplitN(string(good), `"client_payload":`, 2)[1], "}") + `}`,
+		`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\",\"signature\":\"s\",\"body\":\"b\"}"}}`,
+		`{"client_payload":{}}`, `[]`, "\ufeff{}",
+	}
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		d, err := parseEvent(text)
+		if err != nil {
+			if d.MessageID != "" {
+				t.Fatal("a delivery came with an error")
+			}
+			return
+		}
+		// What was read packs into an event that reads the same.
+		again, err := Dispatch("e", d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Body) > 20<<10 {
+			return
+		}
+		d2, err := parseEvent(event(t, again))
+		if err != nil || d2.MessageID != d.MessageID || string(d2.Body) != string(d.Body) {
+			t.Fatalf("read again: %v", err)
+		}
+	})
+}
