@@ -47,7 +47,7 @@ func ParseHandle(s string) (Handle, error) {
 		return h, fmt.Errorf("%w: handle of %d bytes", ErrMalformed, len(text))
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
+	if err != nil || strings.ContainsAny(text, "\r\n") {
 		return h, fmt.Errorf("%w: handle is not base64url", ErrMalformed)
 	}
 	if err := types.Decode(b, &h); err != nil {

@@ -2,6 +2,8 @@ package ma2h
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +57,9 @@ type pipeline struct {
 	replay  ReplayStore   // nil: the delivery was not signed, or is claimed already
 	lease   time.Duration // how long an act may take
 	inDoubt func(context.Context, Act) (Doubt, error)
+	// patient has a claim outlast the caller's context: a Hub that hangs up
+	// while the store answers would leave an act in doubt that never began.
+	patient bool
 	log     *slog.Logger
 }
 
@@ -66,7 +71,7 @@ type item struct {
 }
 
 // run acts on it once. Nil means that this call acted and recorded it.
-func (p *pipeline) run(ctx context.Context, it item) error {
+func (p *pipeline) run(ctx context.Context, it item) (err error) {
 	state, err := p.ledger.Lookup(ctx, it.act)
 	if err != nil {
 		return storeError(err)
@@ -80,8 +85,12 @@ func (p *pipeline) run(ctx context.Context, it item) error {
 	if err != nil {
 		return err
 	}
+	// Deferred, because a policy or store of the caller's may panic. The bare
+	// sentinel is the ledger's word; one that is wrapped is somebody else's.
+	final := false
+	defer func() { settle(ctx, final) }()
 	err = p.reserveAndAct(ctx, it)
-	settle(ctx, err == nil || !failedToAct(err) && errors.Is(err, ErrAlreadyActed))
+	final = err == nil || err == ErrAlreadyActed
 	return err
 }
 
@@ -124,6 +133,14 @@ func (p *pipeline) claimReplay(ctx context.Context, d delivery) (func(context.Co
 
 func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 	begin := time.Now()
+	if err := ctx.Err(); err != nil {
+		return storeError(err)
+	}
+	if p.patient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+	}
 	res, err := p.ledger.Reserve(ctx, it.act, p.lease, false)
 	if err != nil {
 		return storeError(err)
@@ -146,10 +163,12 @@ func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 // so.
 func (p *pipeline) resolveDoubt(ctx context.Context, act Act) (Reservation, error) {
 	doubt, err := p.inDoubt(ctx, act)
-	if err != nil {
-		return Reservation{}, fmt.Errorf("%w: %w", ErrInDoubt, err)
-	}
-	if doubt == LeaveInDoubt {
+	switch {
+	case err != nil:
+		// Told and not wrapped: whatever sentinel it is says nothing about the
+		// delivery.
+		return Reservation{}, fmt.Errorf("%w: %v", ErrInDoubt, err)
+	case doubt != ActAgain && doubt != TakeAsDone:
 		return Reservation{State: ActInDoubt}, nil
 	}
 	res, err := p.ledger.Reserve(ctx, act, p.lease, true)
@@ -238,11 +257,22 @@ func actStateError(s ActState) error {
 
 // Act keys: the agent and the kind keep what shares a store apart.
 func (r *Response) act(agentID string) Act {
-	return Act{Key: "response\x00" + agentID + "\x00" + r.MessageID(), Resolution: r.ResolutionID()}
+	return Act{Key: actKey("response", agentID, r.MessageID()), Resolution: r.ResolutionID()}
 }
 
 func (d *Directive) act(agentID string) Act {
-	return Act{Key: "directive\x00" + agentID + "\x00" + d.ID()}
+	return Act{Key: actKey("directive", agentID, d.ID())}
+}
+
+// actKey stays in the bound of Act.Key where both ids are as long as they may
+// be.
+func actKey(kind, agentID, id string) string {
+	key := kind + "\x00" + agentID + "\x00" + id
+	if len(key) <= maxActKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(agentID))
+	return kind + "\x00" + hex.EncodeToString(sum[:]) + "\x00" + id
 }
 
 // MessageID returns the message or directive that the act is about.
