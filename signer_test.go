@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -360,4 +361,20 @@ func sameSeen(t testing.TB, got, want map[string]any, what string) {
 			t.Errorf("%s: %s is %v, signed was %v", what, k, got[k], want[k])
 		}
 	}
+}
+
+type ctxT = context.Context
+
+func testContext() (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.Background())
+}
+
+func isErr(err, target error) bool { return errors.Is(err, target) }
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
