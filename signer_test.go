@@ -20,6 +20,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
+	"github.com/ma2h/ma2h-go/ma2htest"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -377,4 +378,21 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// trustClient reaches hub in memory as trustAgent.
+func trustClient(t testing.TB, hub *ma2htest.Hub, change func(*Config)) *Client {
+	t.Helper()
+	cfg := Config{
+		HubURL: hub.MemoryURL(), Credential: Bearer(hub.Token(trustAgent)), Agent: Agent{ID: trustAgent, Runtime: RuntimeGitHubActions, RunID: "run-1.1"},
+		HTTPClient: &http.Client{Transport: hub.Transport()},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
