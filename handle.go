@@ -53,7 +53,7 @@ func ParseHandle(s string) (Handle, error) {
 	if err := types.Decode(b, &h); err != nil {
 		return Handle{}, fmt.Errorf("%w: handle: %w", ErrMalformed, err)
 	}
-	if h.MessageID == "" || len(h.MessageID) > limits.MaxIDLen || h.AgentID == "" {
+	if h.MessageID == "" || len(h.MessageID) > limits.MaxIDLen || h.AgentID == "" || len(h.AgentID) > limits.MaxIDLen {
 		return Handle{}, fmt.Errorf("%w: handle lacks an id", ErrMalformed)
 	}
 	return h, nil
