@@ -12,11 +12,13 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ma2h/ma2h-go/types"
@@ -34,6 +36,7 @@ const minHMACKey = 16
 type Key struct {
 	alg       string
 	secret    hidden[[]byte] // hmac-sha256
+	macs      *sync.Pool     // of hash.Hash under secret, which is hashed once a Hash
 	public    ed25519.PublicKey
 	notBefore time.Time
 	notAfter  time.Time
@@ -84,7 +87,9 @@ func hmacKey(constructor string, secret []byte) Key {
 	if len(bytes.Trim(secret, "\x00")) == 0 || len(bytes.TrimSpace(secret)) == 0 {
 		return badKey(constructor, "is all zero or blank")
 	}
-	return Key{alg: types.AlgHMACSHA256, secret: hide(bytes.Clone(secret))}
+	secret = bytes.Clone(secret)
+	macs := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
+	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
 
 // Ed25519Key is a raw public key of 32 bytes.
@@ -164,17 +169,13 @@ func (k *Key) verify(text []byte, macs [][]byte) bool {
 		}
 		return false
 	}
+	mac := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(mac)
+	mac.Reset()
+	mac.Write(text)
 	var buf [sha256.Size]byte
-	var want []byte
+	want := mac.Sum(buf[:0])
 	for _, m := range macs {
-		if len(m) != sha256.Size {
-			continue
-		}
-		if want == nil {
-			mac := hmac.New(sha256.New, k.secret())
-			mac.Write(text)
-			want = mac.Sum(buf[:0])
-		}
 		if hmac.Equal(want, m) {
 			return true
 		}
