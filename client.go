@@ -365,7 +365,7 @@ func readMessage(id string, reply *transport.Reply) (*Message, error) {
 		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if v.Response != nil {
-		m.Response = &Response{wire: *v.Response, pulled: true, bound: true}
+		m.Response = newResponse(*v.Response, true, true)
 	}
 	return &m, nil
 }
