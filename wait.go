@@ -142,11 +142,11 @@ func newPacer(c *Client, most time.Duration) *pacer {
 
 func (p *pacer) holdParam() string { return strconv.Itoa(int(p.hold / time.Second)) }
 
-func (p *pacer) started() { p.begin = time.Now() }
+func (p *pacer) started() { p.begin = p.client.cfg.Now() }
 
 // held records an answer of the Hub that may be no news.
 func (p *pacer) held() {
-	elapsed := time.Since(p.begin)
+	elapsed := p.client.cfg.Now().Sub(p.begin)
 	p.fails, p.next = 0, 0
 	if elapsed < min(earlyAnswer, p.hold) {
 		gap := min(time.Second<<min(p.early, 10), maxEarlyGap)
@@ -163,7 +163,7 @@ func (p *pacer) held() {
 // failed records a request that brought nothing from the Hub. One that was cut
 // while it was held shortens the next hold: some hop allows no more.
 func (p *pacer) failed(asked time.Duration) {
-	if elapsed := time.Since(p.begin).Truncate(time.Second); elapsed >= time.Second && elapsed < p.hold {
+	if elapsed := p.client.cfg.Now().Sub(p.begin).Truncate(time.Second); elapsed >= time.Second && elapsed < p.hold {
 		p.full, p.hold = 0, max(time.Second, elapsed*3/4).Truncate(time.Second)
 	}
 	p.fails++

@@ -132,7 +132,7 @@ type Hub struct {
 	rates      map[string][]time.Time // accepted submits of the last minute, by agent
 	seen       map[string]time.Time   // last long-poll, by agent
 	observers  []func(*Resolved)
-	news       chan struct{} // closed and replaced when a message or a hold appears
+	news       chan struct{} // made by who watches, closed by who brings news
 	handedOut  int           // index into order of what Next gave
 	faults     faultBox
 	isClosed   bool
@@ -182,7 +182,6 @@ func New(opts Options) (*Hub, error) {
 		keys:     make(map[dedupKey]dedupEntry),
 		rates:    make(map[string][]time.Time),
 		seen:     make(map[string]time.Time),
-		news:     make(chan struct{}),
 		closed:   make(chan struct{}),
 	}
 	h.clock.init(opts.Start, h.tick)
@@ -292,8 +291,19 @@ func (h *Hub) Close() {
 	h.inFlight.Wait()
 }
 
-// wakeWatchers tells Next and AwaitHold that there is something new.
+// watched returns the channel that closes with the next news. The lock is held.
+func (h *Hub) watched() <-chan struct{} {
+	if h.news == nil {
+		h.news = make(chan struct{})
+	}
+	return h.news
+}
+
+// wakeWatchers tells those in watch that there is something new. The lock is
+// held.
 func (h *Hub) wakeWatchers() {
-	close(h.news)
-	h.news = make(chan struct{})
+	if h.news != nil {
+		close(h.news)
+		h.news = nil
+	}
 }

@@ -21,7 +21,7 @@ func (h *Hub) strike(c *call, b *batch) {
 		return
 	}
 	if f := alter(&h.faults, Drain, func(f *Fault) func(*batch) bool { return f.shape }, b); f != nil {
-		h.requestLog.fault(c.row, f.name)
+		c.row.Fault = f.name
 	}
 }
 

@@ -206,7 +206,7 @@ func (h *Hub) settle() {
 // awaitIdle waits until no attempt is under way.
 func (h *Hub) awaitIdle(giveUp <-chan time.Time) bool {
 	for len(h.pushes.running) > 0 {
-		news := h.news
+		news := h.watched()
 		h.mu.Unlock()
 		var stop bool
 		select {

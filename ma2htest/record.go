@@ -1,11 +1,11 @@
 package ma2htest
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -24,17 +24,16 @@ type Request struct {
 	At       time.Time
 }
 
-// requestLog keeps the latest requests. It has its own mutex: it is written
-// while the Hub's is free.
+// requestLog keeps the latest requests. The Hub's mutex guards it.
 type requestLog struct {
-	mu      sync.Mutex
 	keep    int
 	rows    []*Request
 	dropped int
 }
 
-// arrive records a request that has been read.
-func (h *Hub) arrive(r *http.Request, c *call) *Request {
+// arrive is the moment at which a request that has been read takes hold: its
+// caller is known, it is recorded, and it meets the fault that is next.
+func (h *Hub) arrive(r *http.Request, c *call) (*Request, *Fault) {
 	row := &Request{
 		Endpoint: c.endpoint, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 		Header: r.Header.Clone(), Body: c.body,
@@ -43,41 +42,39 @@ func (h *Hub) arrive(r *http.Request, c *call) *Request {
 		row.Header.Del(secret)
 	}
 	row.At = h.lock()
-	who, _ := h.authenticate(r.Header)
-	h.unlock()
-	row.Agent = who.agent
+	defer h.unlock()
+	c.who, c.refused = h.authenticate(r.Header)
+	row.Agent = c.who.agent
+	fault := h.faults.take(c.endpoint)
+	if fault != nil {
+		row.Fault = fault.name
+	}
 	l := &h.requestLog
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.rows = append(l.rows, row)
 	if n := len(l.rows) - max(l.keep, 0); n > 0 {
 		l.dropped += n
 		clear(l.rows[:n])
 		l.rows = l.rows[n:]
 	}
-	return row
+	h.wakeWatchers()
+	return row, fault
 }
 
-func (l *requestLog) finish(row *Request, r reply) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// depart records the answer, before it is written.
+func (h *Hub) depart(row *Request, r reply) {
+	h.lock()
+	defer h.unlock()
 	if !r.cut {
 		row.Status = r.status
 	}
 }
 
-func (l *requestLog) fault(row *Request, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	row.Fault = name
-}
-
 // Requests returns the recorded requests in the order of their arrival, all of
 // them unless there were more than Options.KeepRequests.
 func (h *Hub) Requests() []Request {
+	h.lock()
+	defer h.unlock()
 	l := &h.requestLog
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	out := make([]Request, len(l.rows))
 	for i, row := range l.rows {
 		out[i] = *row
@@ -87,12 +84,27 @@ func (h *Hub) Requests() []Request {
 	return out
 }
 
+// AwaitRequests waits until the Hub recorded n requests to the endpoint, the
+// empty string counting all, whether they are answered or not. It fails when
+// ctx ends or the Hub closes.
+func (h *Hub) AwaitRequests(ctx context.Context, endpoint string, n int) error {
+	return h.watch(ctx, func() bool { return h.requestLog.count(endpoint) >= n })
+}
+
+func (l *requestLog) count(endpoint string) (n int) {
+	for _, r := range l.rows {
+		if endpoint == "" || r.Endpoint == endpoint {
+			n++
+		}
+	}
+	return n
+}
+
 // ForgetRequests empties the record.
 func (h *Hub) ForgetRequests() {
-	l := &h.requestLog
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rows, l.dropped = nil, 0
+	h.lock()
+	defer h.unlock()
+	h.requestLog.rows, h.requestLog.dropped = nil, 0
 }
 
 // line describes a request without its content.

@@ -56,17 +56,11 @@ func (h *Hub) RequirePushes(t testing.TB, id string, n int) {
 // endpoint; the empty string counts all. Requests that were cut count too.
 func (h *Hub) RequireRequests(t testing.TB, endpoint string, n int) {
 	t.Helper()
-	h.requestLog.mu.Lock()
-	dropped := h.requestLog.dropped
-	h.requestLog.mu.Unlock()
+	h.lock()
+	got, dropped := h.requestLog.count(endpoint), h.requestLog.dropped
+	h.unlock()
 	if dropped > 0 {
 		t.Fatalf("cannot count requests: %d were dropped; raise Options.KeepRequests", dropped)
-	}
-	got := 0
-	for _, r := range h.Requests() {
-		if endpoint == "" || r.Endpoint == endpoint {
-			got++
-		}
 	}
 	if got != n {
 		t.Fatalf("the Hub saw %d requests to %s, want %d\n%s", got, nameOr(endpoint, "any endpoint"), n, h.report())

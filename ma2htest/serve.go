@@ -35,6 +35,7 @@ type call struct {
 	tooLarge bool
 	origin   string // scheme, host and prefix that the caller used
 	who      principal
+	refused  *Error // set if there is no valid credential
 	noHold   bool   // a fault ends the hold at once
 	shape    *Fault // what RandomFaults drew for the entries of this drain
 	row      *Request
@@ -136,13 +137,14 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
-	c.row = h.arrive(r, c)
-	rep := h.answer(rt, c, allow)
-	h.requestLog.finish(c.row, rep)
+	var fault *Fault
+	c.row, fault = h.arrive(r, c)
+	rep := h.answer(rt, c, allow, fault)
+	h.depart(c.row, rep)
 	rep.write(w)
 }
 
-func (h *Hub) answer(rt route, c *call, allow []string) reply {
+func (h *Hub) answer(rt route, c *call, allow []string, fault *Fault) reply {
 	handle := func() reply {
 		switch {
 		case rt.handle == nil && allow != nil:
@@ -151,25 +153,15 @@ func (h *Hub) answer(rt route, c *call, allow []string) reply {
 		case rt.handle == nil:
 			return notFound().reply()
 		}
-		if !rt.public {
-			h.lock()
-			who, err := h.authenticate(c.header)
-			h.unlock()
-			if err != nil {
-				return err.reply().with("WWW-Authenticate", "Bearer")
-			}
-			c.who = who
+		if !rt.public && c.refused != nil {
+			return c.refused.reply().with("WWW-Authenticate", "Bearer")
 		}
 		return rt.handle(h, c)
 	}
-	h.lock()
-	f := h.faults.take(c.endpoint)
-	h.unlock()
-	if f == nil {
+	if fault == nil {
 		return handle()
 	}
-	h.requestLog.fault(c.row, f.name)
-	return h.serveFault(f, c, handle)
+	return h.serveFault(fault, c, handle)
 }
 
 func (r reply) write(w http.ResponseWriter) {

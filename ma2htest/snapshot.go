@@ -76,11 +76,12 @@ func (h *Hub) AwaitHold(ctx context.Context, id string) error {
 func (h *Hub) watch(ctx context.Context, done func() bool) error {
 	for {
 		h.lock()
-		ok, news := done(), h.news
-		h.unlock()
-		if ok {
+		if done() {
+			h.unlock()
 			return nil
 		}
+		news := h.watched()
+		h.unlock()
 		select {
 		case <-news:
 		case <-ctx.Done():

@@ -72,6 +72,7 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case <-x.started:
 	case <-req.Context().Done():
+		cancel()
 		_ = body.Close()
 		return nil, req.Context().Err()
 	}
@@ -115,6 +116,7 @@ type exchange struct {
 	count  int64       // written
 	buf    []byte
 	more   chan struct{} // closed and replaced when buf or end changes
+	closed bool          // by the client
 	end    error         // io.EOF or a failure, once the handler is done
 }
 
@@ -200,35 +202,30 @@ func (x *exchange) Read(p []byte) (int, error) {
 		x.mu.Lock()
 		n := copy(p, x.buf)
 		x.buf = x.buf[n:]
-		end, more := x.end, x.more
+		end, more, closed, gone := x.end, x.more, x.closed, x.ctx.Err()
 		x.mu.Unlock()
 		switch {
+		case closed:
+			return 0, http.ErrBodyReadAfterClose
 		case n > 0 || len(p) == 0:
 			return n, nil
 		case end != nil:
 			return 0, end
+		case gone != nil:
+			return 0, gone
 		}
 		select {
 		case <-more:
 		case <-x.ctx.Done():
-			// The handler's end is an end of ctx too, and what it wrote last may
-			// have come since.
-			if x.ended() {
-				continue
-			}
-			return 0, x.ctx.Err()
 		}
 	}
 }
 
-func (x *exchange) ended() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.end != nil
-}
-
 // Close ends the handler's context.
 func (x *exchange) Close() error {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
 	x.cancel()
 	return nil
 }

@@ -126,6 +126,23 @@ func TestAnEarlierSchemaIgnoresWhatALaterMinorDefines(t *testing.T) {
 	}
 }
 
+// req: ERR-01
+func TestABodyThatIsNoObjectIsRefused(t *testing.T) {
+	for _, version := range schema.Versions() {
+		for _, name := range schema.Names(version) {
+			for _, text := range []string{`null`, `true`, `1`, `"x"`, `[]`, `[{}]`} {
+				if err := typed(name, text); err == nil {
+					t.Errorf("types take %s for a %s", text, name)
+				}
+				err := schema.Validate(version, name, []byte(text))
+				if se, ok := errors.AsType[*schema.Error](err); !ok || se.Path != "" || se.Rule != "type" {
+					t.Errorf("%s of %s on %s: %v", name, version, text, err)
+				}
+			}
+		}
+	}
+}
+
 func TestEveryDocumentIsValid(t *testing.T) {
 	if len(documentNames) != len(documents) {
 		t.Fatalf("%d names for %d documents", len(documentNames), len(documents))

@@ -1,0 +1,106 @@
+package ma2h_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/ma2htest"
+)
+
+// memoryInUse is what the runtime holds from the system, less what it gave
+// back.
+func memoryInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased
+}
+
+// BenchmarkSubmit sends asks over TLS on loopback, and beside them the same
+// bytes with a bare net/http POST. The keys differ, so every one is a new
+// message.
+func BenchmarkSubmit(b *testing.B) {
+	hub := ma2htest.NewHub(b, ma2htest.Options{KeepRequests: 1})
+	cfg := hub.ConfigTLS(asker)
+	c := connect(b, cfg)
+	a := shipOrHold("")
+	a.Body = string(bytes.Repeat([]byte("why it matters. "), 32))
+	a.IdempotencyKey = "first"
+	mustAsk(b, c, a)
+	first := hub.Messages()[0].Submitted
+	url, token := hub.URL()+"/v1/messages", "Bearer "+hub.Token(asker)
+	bare := func(key string) {
+		body := bytes.Replace(first, []byte(`"first"`), []byte(`"`+key+`"`), 1)
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(body))
+		mustNot(b, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", token)
+		resp, err := cfg.HTTPClient.Do(req)
+		mustNot(b, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		mustNot(b, err)
+		mustNot(b, resp.Body.Close())
+		if resp.StatusCode != http.StatusAccepted {
+			b.Fatal(resp.Status)
+		}
+	}
+	var ours, theirs time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		key := strconv.Itoa(n)
+		begin := time.Now()
+		bare("bare-" + key)
+		theirs += time.Since(begin)
+		begin = time.Now()
+		a.IdempotencyKey = "ours-" + key
+		if _, err := c.Ask(b.Context(), a); err != nil {
+			b.Fatal(err)
+		}
+		ours += time.Since(begin)
+	}
+	b.ReportMetric(float64(ours.Microseconds())/float64(n), "µs/submit")
+	b.ReportMetric(float64(theirs.Microseconds())/float64(n), "µs/bare-post")
+	b.ReportMetric(float64(ours)/float64(theirs), "ratio")
+}
+
+// BenchmarkWakeUp is the time from the human's answer to the return of Wait.
+func BenchmarkWakeUp(b *testing.B) {
+	hub := ma2htest.NewHub(b, ma2htest.Options{KeepRequests: 1})
+	c := connect(b, hub.ConfigTLS(asker))
+	var took []time.Duration
+	for b.Loop() {
+		id := mustAsk(b, c, shipOrHold(ma2h.NewKey()))
+		woken := make(chan time.Time)
+		go func() {
+			if _, err := c.Wait(b.Context(), id); err != nil {
+				b.Error(err)
+			}
+			woken <- time.Now()
+		}()
+		mustNot(b, hub.AwaitHold(b.Context(), id))
+		begin := time.Now()
+		mustNot(b, hub.Answer(id, "ship"))
+		took = append(took, (<-woken).Sub(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}
+
+// BenchmarkWaiters holds 5,000 goroutines in Wait on one Client over TLS, the
+// Hub in the same process, and reports what they take together.
+func BenchmarkWaiters(b *testing.B) {
+	for b.Loop() {
+		used := wakeAll(b, 5000)
+		b.ReportMetric(float64(used)/(1<<20), "MB")
+		b.ReportMetric(float64(used)/5000, "B/waiter")
+	}
+}
