@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -147,8 +150,10 @@ func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (
 	if err != nil {
 		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, errEncode)
 	}
-	if err := types.Decode(frozen, new(types.Message)); err != nil {
-		return nil, fmt.Errorf("ma2h: %s: %w", m.Type, err)
+	// The encoder has refused what is no strict JSON; raw members may still
+	// hold what no reader on the way takes alike.
+	if err := strict.Scan(frozen); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, m.Type, err)
 	}
 	return c.submitFirst(ctx, &m, frozen)
 }
@@ -205,7 +210,7 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
 	if key != "" {
 		call.Broken = func(r *transport.Reply) bool {
-			return r.Status == http.StatusAccepted && types.Decode(r.Body, new(types.SubmitAck)) != nil
+			return r.Status == http.StatusAccepted && !jsontext.Value(r.Body).IsValid()
 		}
 	}
 	reply, err := c.send.Do(ctx, call)
@@ -251,6 +256,9 @@ func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, e
 	if err := types.Decode(reply.Body, &w); err != nil {
 		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
 	}
+	if w.ID == "" {
+		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
+	}
 	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL, agent: c.cfg.Agent.ID}
 	if w.Status.Known() {
 		if err := w.Validate(); err != nil {
@@ -259,9 +267,6 @@ func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, e
 		if !w.Status.Of(verb) {
 			return ack, fmt.Errorf("%w: the Hub took a %s and calls it %s (§8.1)", ErrProtocol, verb, w.Status)
 		}
-	}
-	if w.ID == "" {
-		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
 	}
 	return ack, nil
 }

@@ -23,8 +23,8 @@ const (
 
 var epoch = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
-// agent is the other side of the Hub: the library that this one is for.
-type agent struct {
+// pushed is the other side of the Hub: the library that this one is for.
+type pushed struct {
 	t      *testing.T
 	hub    *ma2htest.Hub
 	client *ma2h.Client
@@ -34,7 +34,7 @@ type agent struct {
 	fail func(n int) error // of the nth call of the handler, from 1
 }
 
-func newAgent(t *testing.T, hub *ma2htest.Hub) *agent {
+func newPushed(t *testing.T, hub *ma2htest.Hub) *pushed {
 	t.Helper()
 	c, err := ma2h.NewClient(ma2h.Config{
 		HubURL: hub.MemoryURL(), HTTPClient: &http.Client{Transport: hub.Transport()},
@@ -44,10 +44,10 @@ func newAgent(t *testing.T, hub *ma2htest.Hub) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent{t: t, hub: hub, client: c}
+	return &pushed{t: t, hub: hub, client: c}
 }
 
-func (a *agent) act(_ context.Context, r *ma2h.Response) error {
+func (a *pushed) act(_ context.Context, r *ma2h.Response) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.acts = append(a.acts, r)
@@ -57,7 +57,7 @@ func (a *agent) act(_ context.Context, r *ma2h.Response) error {
 	return nil
 }
 
-func (a *agent) acted() []*ma2h.Response {
+func (a *pushed) acted() []*ma2h.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.acts)
@@ -79,7 +79,7 @@ func keys(hub *ma2htest.Hub, alg string) []ma2h.Key {
 }
 
 // handler is a callback with those keys; edit may change what it is made of.
-func (a *agent) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierConfig, *ma2h.CallbackConfig)) *ma2h.CallbackHandler {
+func (a *pushed) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierConfig, *ma2h.CallbackConfig)) *ma2h.CallbackHandler {
 	a.t.Helper()
 	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{Now: a.hub.Now})
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *agent) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierC
 	return h
 }
 
-func (a *agent) ask(key string, callback *ma2h.Callback) string {
+func (a *pushed) ask(key string, callback *ma2h.Callback) string {
 	a.t.Helper()
 	ack, err := a.client.Ask(a.t.Context(), question(key, callback))
 	if err != nil {
@@ -145,7 +145,7 @@ func TestAHandlerActsOnceHoweverAPushComes(t *testing.T) {
 		for _, alg := range []string{types.AlgHMACSHA256, types.AlgEd25519} {
 			t.Run(tc.name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg})
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				a.fail = tc.fail
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, alg)...), nil))
 				hub.Fault(tc.faults...)
@@ -197,7 +197,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 			t.Run(tc.name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg})
 				hub.RotateKeys()
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				ring := ma2h.Keys(keys(hub, alg)[0])
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, ring, nil))
 				hub.Fault(tc.fault)
@@ -237,7 +237,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 // req: FH-15
 func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.Fault(ma2htest.TamperPayload(1))
 	id := a.ask("k", ma2h.PushTo(callbackURL))
 	hub.ServeCallback(callbackURL, http.NotFoundHandler())
@@ -256,7 +256,7 @@ func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testing.T) {
 	for _, clock := range []bool{false, true} {
 		hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 		if clock {
 			hub.Fault(ma2htest.NullResolvedAtAsClock(0))
@@ -285,7 +285,7 @@ func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testi
 // req: AMB-13 RPL-01
 func TestAnIdenticalResendIsTooOldAfterTheWindow(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 	hub.Fault(ma2htest.Status(503, 7).On(ma2htest.PushCallback), ma2htest.IdenticalResend(0))
 	id := a.ask("k", ma2h.PushTo(callbackURL))
@@ -317,7 +317,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 		} {
 			t.Run(name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg, SignWithAllKeys: tc.all})
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				a.fail = func(n int) error { return map[bool]error{true: errors.New("not now")}[n == 1] }
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, tc.ring(hub, keys(hub, alg)), nil))
 				id := a.ask("k", ma2h.PushTo(callbackURL))
@@ -342,7 +342,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 func TestThePushMayComeBeforeThe202(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := ma2htest.NewHub(t)
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 		hub.Fault(ma2htest.PushBefore202(1))
 		if plain := a.ask("plain", nil); plain == "" {
@@ -381,7 +381,7 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 	for _, scheme := range []types.AuthScheme{types.AuthBearer, types.AuthAPIKey} {
 		for _, registered := range []bool{false, true} {
 			hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-			a := newAgent(t, hub)
+			a := newPushed(t, hub)
 			hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), func(_ *ma2h.VerifierConfig, c *ma2h.CallbackConfig) {
 				if scheme == types.AuthBearer {
 					c.BearerToken = []string{token}
@@ -411,7 +411,7 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 	const secret = "the-secret-behind-the-reference"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(ma2h.HMACKey(secret)), nil))
 	if err := hub.RegisterCallback(agentID, callbackURL, map[string]string{"env:CALLBACK_SECRET": secret}); err != nil {
 		t.Fatal(err)
@@ -431,7 +431,7 @@ func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 // req: FH-07 GAP-11
 func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, AllowLoopbackCallbacks: true})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	a.fail = func(n int) error { return map[bool]error{true: errors.New("not now")}[n == 1] }
 	var h http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) }))
@@ -455,7 +455,7 @@ func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := ma2htest.NewHub(t)
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		h := a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), func(_ *ma2h.VerifierConfig, c *ma2h.CallbackConfig) {
 			c.Client = a.client
 			c.Acknowledge = func(*ma2h.Response) string { return "on it" }
@@ -478,7 +478,7 @@ func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 func TestAPushedAckVerifiesAndATamperedOneDoesNot(t *testing.T) {
 	const phone = "https://phone.example/acks"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)

@@ -242,7 +242,11 @@ func TestOverTheRateTheHubSays429UntilTheMinuteIsOver(t *testing.T) {
 	hub.RequireMessages(t, 2)
 	w.as(hub.Token("other/bot")).submit(notify("", fields{"agent": fields{"id": "other/bot", "run_id": "r", "runtime": "cli"}}))
 	hub.Advance(45*time.Second - time.Nanosecond)
-	w.do("POST", "/v1/messages", notify("")).wantError(t, http.StatusTooManyRequests, types.CodeRateLimited)
+	g = w.do("POST", "/v1/messages", notify(""))
+	g.wantError(t, http.StatusTooManyRequests, types.CodeRateLimited)
+	if got := g.header.Get("Retry-After"); got != "1" {
+		t.Fatalf("Retry-After %q a nanosecond before, want 1", got)
+	}
 	hub.Advance(time.Nanosecond)
 	w.submit(notify(""))
 }
@@ -259,6 +263,7 @@ func TestAFullInboxRefusesAsksAndStillReplays(t *testing.T) {
 	if g.header.Get("Retry-After") == "" {
 		t.Fatal("no Retry-After")
 	}
+	w.as(hub.Token("other/bot")).submit(ask("k1", fields{"agent": fields{"id": "other/bot", "run_id": "r", "runtime": "cli"}}))
 	if again := w.submit(ask("k1")); again != first {
 		t.Fatalf("replay gave %s, want %s", again, first)
 	}

@@ -15,7 +15,7 @@ import (
 
 func open(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Timeout: 3 * time.Second})
+	s, err := sqlite.OpenConfig(t.Context(), sqlite.Config{Path: path, Timeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
