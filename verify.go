@@ -209,8 +209,8 @@ func (v *Verifier) response(ctx context.Context, h http.Header, body []byte) (de
 	if err != nil {
 		return delivery{}, nil, err
 	}
-	var w types.Response
-	if err := types.Decode(doc.Bytes(), &w); err != nil {
+	w, err := decodeResponse(doc)
+	if err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
 	}
 	// defaulted is unsigned: its contradiction of what was signed is no reason
