@@ -60,15 +60,15 @@ func (r *resumeRig) question(t testing.TB) string {
 }
 
 // run is one process: it has the handle, and what change gives it.
-type run struct {
+type resumeRun struct {
 	*Resumer
 	acts int
 	act  func(context.Context, *Response) error
 }
 
-func (r *resumeRig) newRun(t testing.TB, runID string, change func(*ResumeConfig)) *run {
+func (r *resumeRig) newRun(t testing.TB, runID string, change func(*ResumeConfig)) *resumeRun {
 	t.Helper()
-	u := &run{}
+	u := &resumeRun{}
 	cfg := ResumeConfig{
 		Client: trustClient(t, r.hub, func(c *Config) { c.Agent.RunID = runID }),
 		Act: func(ctx context.Context, resp *Response) error {
@@ -89,7 +89,7 @@ func (r *resumeRig) newRun(t testing.TB, runID string, change func(*ResumeConfig
 	return u
 }
 
-func (u *run) from(t testing.TB, handle string) error {
+func (u *resumeRun) from(t testing.TB, handle string) error {
 	t.Helper()
 	h, err := ParseHandle(handle)
 	if err != nil {
@@ -550,7 +550,7 @@ func TestAHubThatAltersNotesNeverLeadsToTwoActs(t *testing.T) {
 			h, _ := ParseHandle(handle)
 			r.answer(t, h.MessageID, "ship")
 			hub := &noteHub{inner: r.hub.Transport(), keep: row.keep}
-			start := func(runID string) *run {
+			start := func(runID string) *resumeRun {
 				return r.newRun(t, runID, func(c *ResumeConfig) {
 					c.Note = func(*Response) string { return "<on it>" }
 					c.Client = trustClient(t, r.hub, func(c *Config) { c.Agent.RunID, c.HTTPClient = runID, &http.Client{Transport: hub} })
