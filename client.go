@@ -253,13 +253,14 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 // because the Hub may hold the message under it.
 func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, error) {
 	var w types.SubmitAck
-	if err := types.Decode(reply.Body, &w); err != nil {
-		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
-	}
+	derr := types.Decode(reply.Body, &w)
 	if w.ID == "" {
-		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
+		return nil, errors.Join(fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol), derr)
 	}
 	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL, agent: c.cfg.Agent.ID}
+	if derr != nil {
+		return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, derr)
+	}
 	if w.Status.Known() {
 		if err := w.Validate(); err != nil {
 			return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)

@@ -208,7 +208,7 @@ func TestAMessageOfAnotherAgentIsNotFoundAndStaysAsItIs(t *testing.T) {
 	})
 }
 
-// req: PUL-01 PUL-08 PUL-09 PUL-13 RES-01 RES-02 RES-03 RES-04 RES-05 RES-06 VER-01
+// req: PUL-01 PUL-08 PUL-09 PUL-13 RES-11 RES-01 RES-02 RES-03 RES-04 RES-05 RES-06 VER-01
 func TestAPulledMessageThatContradictsItselfIsNotActedOn(t *testing.T) {
 	ok := map[string]string{
 		"as it is":                   view(),
@@ -323,6 +323,8 @@ func TestAnAcknowledgmentIsHeldToItsRules(t *testing.T) {
 		"by nobody":          strings.Replace(receipt, `agent:x`, `x`, 1),
 		"without a time":     strings.Replace(receipt, `2026-06-01T12:00:00Z`, ``, 1),
 		"no JSON":            `ok`,
+		"a note of a number": strings.Replace(receipt, "}", `,"note":1}`, 1),
+		"a name twice":       strings.Replace(receipt, "}", `,"by":"agent:x"}`, 1),
 	} {
 		c := connect(t, always(200, body).config())
 		if a, err := c.Acknowledge(t.Context(), "msg_1", ""); a != nil || !errors.Is(err, ma2h.ErrProtocol) {
@@ -360,10 +362,11 @@ func TestPresenceIsForTheOwnerAndItsOwnAgent(t *testing.T) {
 		body string
 		want error
 	}{
-		"as it is":      {p, nil},
-		"another's":     {strings.Replace(p, "a/b", "a/c", 1), ma2h.ErrProtocol},
-		"no such state": {strings.Replace(p, `"online"`, `"ONLINE"`, 1), ma2h.ErrProtocol},
-		"no JSON":       {`<html>`, ma2h.ErrProtocol},
+		"as it is":               {p, nil},
+		"another's":              {strings.Replace(p, "a/b", "a/c", 1), ma2h.ErrProtocol},
+		"no such state":          {strings.Replace(p, `"online"`, `"ONLINE"`, 1), ma2h.ErrProtocol},
+		"no JSON":                {`<html>`, ma2h.ErrProtocol},
+		"a freshness of nothing": {strings.Replace(p, "90", "0", 1), ma2h.ErrProtocol},
 	} {
 		c := connect(t, always(200, tt.body).config())
 		if got, err := c.Presence(t.Context(), "a/b"); !errors.Is(err, tt.want) || (err == nil) != (got != nil) {

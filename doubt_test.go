@@ -193,6 +193,7 @@ func TestAnAcceptanceThatBreaksTheProtocolIsADoubtAndKeepsItsId(t *testing.T) {
 		{"204", 204, "", "", false},
 		{"no poll_url", 202, `{"id":"msg_1","status":"open"}`, "msg_1", false},
 		{"a relative poll_url", 202, `{"id":"msg_1","status":"open","poll_url":"/v1"}`, "msg_1", false},
+		{"an empty review_url", 202, `{"review_url":"",` + good[1:], "msg_1", false},
 		{"a status of a notify", 202, strings.Replace(good, "open", "delivered", 1), "msg_1", false},
 		{"a status of a task", 202, strings.Replace(good, "open", "completed", 1), "msg_1", false},
 		{"no id", 202, strings.Replace(good, `"id":"msg_1",`, "", 1), "", false},

@@ -104,6 +104,9 @@ func TestAQuestionIsTakenOrRefusedBeforeAnythingIsSent(t *testing.T) {
 			a.Context = []ma2h.Part{ma2h.Text("x"), {Kind: types.PartText, Data: types.Raw(`{}`)}}
 		}, "context[1]"},
 		{"a data part of an array", func(a *ma2h.Ask) { a.Context = []ma2h.Part{{Kind: types.PartData, Data: types.Raw(`[]`)}} }, "context[0]"},
+		{"a data part cut short", func(a *ma2h.Ask) {
+			a.Context = []ma2h.Part{ma2h.Text("x"), {Kind: types.PartData, Data: types.Raw(`{"a":`)}}
+		}, "context[1]"},
 		{"a file without a URI", func(a *ma2h.Ask) { a.Context = []ma2h.Part{ma2h.File("plan.txt", "", "")} }, "context[0]"},
 
 		{"a push", push("https://bot.example/ma2h"), ""},
