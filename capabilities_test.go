@@ -229,6 +229,21 @@ func TestASubmitDoesNotWaitForACallerWhoHasAllDay(t *testing.T) {
 	})
 }
 
+func TestAClockThatStandsAtZeroIsAClock(t *testing.T) {
+	d := &discovery{doc: func(int) *http.Response { return canned(200, fullDoc) }}
+	c := connect(t, over(d), func(cfg *ma2h.Config) { cfg.Now = func() time.Time { return time.Time{} } })
+	if caps, err := c.Capabilities(t.Context()); err != nil || !caps.OffersAck() {
+		t.Errorf("%v %v", caps, err)
+	}
+	c = connect(t, over(d), func(cfg *ma2h.Config) { cfg.Now = func() time.Time { return time.Time{}.Add(time.Second) } })
+	if _, err := c.Ask(t.Context(), shipOrHold("k")); err != nil {
+		t.Error(err)
+	}
+	if docs, _ := d.counts(); docs != 2 {
+		t.Errorf("%d fetches", docs)
+	}
+}
+
 func TestAFetchThatPanicsDoesNotLockOutTheOthers(t *testing.T) {
 	var calls atomic.Int64
 	c := connect(t, over(roundTrip(func(*http.Request) (*http.Response, error) {

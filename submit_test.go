@@ -330,7 +330,7 @@ func TestASubmitWithAnEndedContextSendsNothing(t *testing.T) {
 	}
 	// The same before the capability document is there.
 	s = always(202, `{}`)
-	if _, err := connect(t, s.config()).Ask(ctx, shipOrHold("k")); !errors.Is(err, context.Canceled) || s.calls.Load() != 0 {
+	if _, err := connect(t, s.config()).Ask(ctx, shipOrHold("k")); !errors.Is(err, context.Canceled) || s.calls.Load() != 0 || !strings.Contains(err.Error(), "nothing was sent") {
 		t.Errorf("%d requests: %v", s.calls.Load(), err)
 	}
 }

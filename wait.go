@@ -78,7 +78,7 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	p.started()
 	reply, err := c.send.Once(ctx, call)
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil, contextError(ctx)
 	case err != nil:
 		switch {
@@ -181,7 +181,7 @@ func (p *pacer) held() {
 		return
 	}
 	p.early = 0
-	if p.full++; p.full >= regrowAfter && p.hold < p.most {
+	if p.full++; p.full >= regrowAfter {
 		p.full, p.hold = 0, min(p.most, 2*p.hold)
 	}
 }
@@ -216,7 +216,7 @@ func (p *pacer) pause(ctx context.Context) error {
 // finds context.Canceled or context.DeadlineExceeded.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if err == nil || errors.Is(cause, err) {
+	if errors.Is(cause, err) {
 		return cause
 	}
 	return errors.Join(err, cause)

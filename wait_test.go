@@ -156,6 +156,9 @@ func TestAWaitEndsWithItsContextAndLeavesTheMessageOpen(t *testing.T) {
 		bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 			id := mustAsk(t, c, shipOrHold("k"))
 			hub.Fault(faults...)
+			c = connect(t, hub.Config(asker), func(cfg *ma2h.Config) {
+				cfg.Logger = slog.New(onLog{"poll got no answer", func() { t.Error("the end of a wait is logged as a failed poll") }})
+			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(100*time.Second, func() { cancel(why) })
 			begin := time.Now()
@@ -243,7 +246,9 @@ func TestACancelJustBeforeThePauseEndsIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			asked := 0
 			s := roundTrip(func(r *http.Request) (*http.Response, error) {
+				asked++
 				if message == "poll got no answer" {
 					return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
 				}
@@ -258,8 +263,64 @@ func TestACancelJustBeforeThePauseEndsIt(t *testing.T) {
 			if d := time.Since(begin); d != 0 {
 				t.Errorf("slept %s through a cancel", d)
 			}
+			if asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
 		})
 	}
+}
+
+func TestACancelDuringAHoldAsksNothingMore(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := 0
+			cfg := over(roundTrip(func(*http.Request) (*http.Response, error) {
+				asked++
+				time.Sleep(time.Minute)
+				cancel()
+				return open(), nil
+			}))
+			cfg.Logger = slog.New(onLog{"poll got", func() { t.Error("a cancel is logged as a failed poll") }})
+			_, err := connect(t, cfg).Wait(ctx, "msg_1")
+			wants(t, err, context.Canceled)
+			if asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q says it twice", err)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatComesWithTheDeadlineIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := connect(t, over(roundTrip(func(*http.Request) (*http.Response, error) {
+			cancel()
+			return canned(200, view()), nil
+		})))
+		if r, err := c.Wait(ctx, "msg_1"); err != nil || !r.Answered("approve") {
+			t.Errorf("%v %v", r, err)
+		}
+	})
+}
+
+// req: RL-01
+func TestARateLimitThatFitsTheDeadlineIsObeyed(t *testing.T) {
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		id := mustAsk(t, c, shipOrHold("k"))
+		mustNot(t, hub.Answer(id, "ship"))
+		hub.Fault(ma2htest.Status(429, 1, ma2htest.RetryAfter("5")).On(ma2htest.Pull))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		if _, err := c.Wait(ctx, id); err != nil || time.Since(begin) < 5*time.Second {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+	})
 }
 
 // report: B033

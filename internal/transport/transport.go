@@ -38,7 +38,7 @@ type Call struct {
 	URL    string
 	Header http.Header
 	Body   []byte
-	// Timeout bounds one attempt, its body included.
+	// Timeout bounds one attempt, its body included. Required.
 	Timeout time.Duration
 	// Once says that a second copy would be a second effect: it is sent again
 	// only if the first cannot have been taken.
@@ -120,13 +120,11 @@ func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok && d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, errAttemptTimeout)
-		defer cancel()
-		req = req.WithContext(ctx)
-		req.Close = w.silent.CompareAndSwap(true, false)
-	}
+	d, _ := ctx.Value(timeoutKey{}).(time.Duration)
+	ctx, cancel := context.WithTimeoutCause(ctx, d, errAttemptTimeout)
+	defer cancel()
+	req = req.WithContext(ctx)
+	req.Close = w.silent.CompareAndSwap(true, false)
 	resp, err := w.base.RoundTrip(req)
 	if err != nil {
 		if context.Cause(ctx) == errAttemptTimeout {
@@ -140,11 +138,9 @@ func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limits.MaxResponseBody+1))
-	if cerr := resp.Body.Close(); err == nil {
-		err = cerr
-	}
+	_ = resp.Body.Close() // all that counts of it is there
 	switch {
-	case context.Cause(ctx) == errAttemptTimeout && err != nil:
+	case err != nil && context.Cause(ctx) == errAttemptTimeout:
 		return nil, errAttemptTimeout
 	case err != nil:
 		return nil, fmt.Errorf("answer %d broke off: %w", resp.StatusCode, err)
@@ -181,9 +177,9 @@ func (t *Transport) Once(ctx context.Context, call Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := readReply(resp)
+	reply := readReply(resp)
 	reply.Attempts = 1
-	return reply, err
+	return reply, nil
 }
 
 func (c *Call) request(ctx context.Context) (*http.Request, error) {
@@ -202,12 +198,11 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-func readReply(resp *http.Response) (*Reply, error) {
-	body, err := io.ReadAll(resp.Body)
-	if cerr := resp.Body.Close(); err == nil {
-		err = cerr
-	}
-	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+// readReply reads an answer that whole has read before, so it cannot break.
+func readReply(resp *http.Response) *Reply {
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}
 }
 
 // Do sends the call until it has a final answer or ctx ends: again after a
@@ -237,10 +232,10 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 	}
 	resp, err := client.Do(rreq)
 	if err == nil {
-		run.last, err = readReply(resp)
+		run.last = readReply(resp)
 		run.last.Attempts = run.attempts
 		if !run.ambiguous || resp.StatusCode < 300 {
-			return run.last, err
+			return run.last, nil
 		}
 	}
 	return run.last, &Failure{Attempts: run.attempts, Last: run.last, Wait: run.asked, Ambiguous: run.ambiguous, Err: run.cause(ctx, err)}
@@ -284,9 +279,9 @@ func (r *run) isBroken(resp *http.Response) bool {
 	if r.call.Broken == nil || resp.StatusCode/100 != 2 || r.broken >= maxBroken-1 {
 		return false
 	}
-	reply, err := readReply(resp)
+	reply := readReply(resp)
 	resp.Body = io.NopCloser(bytes.NewReader(reply.Body))
-	if err == nil && !r.call.Broken(reply) {
+	if !r.call.Broken(reply) {
 		return false
 	}
 	r.broken++
@@ -319,10 +314,7 @@ func (r *run) check(ctx context.Context, resp *http.Response, err error) (bool, 
 		if !broken && !Retryable(resp.StatusCode) {
 			return false, nil
 		}
-		reply, rerr := readReply(resp)
-		if rerr != nil {
-			return false, rerr
-		}
+		reply := readReply(resp)
 		r.last = reply
 		if broken {
 			r.lastErr = errBroken
@@ -359,7 +351,7 @@ func (r *run) cause(ctx context.Context, err error) error {
 			err = errors.Join(err, cause)
 		}
 	}
-	if r.lastErr != nil && !errors.Is(err, r.lastErr) && !errors.Is(r.lastErr, err) {
+	if r.lastErr != nil && !errors.Is(err, r.lastErr) {
 		err = fmt.Errorf("%w: %w", err, r.lastErr)
 	}
 	return err
