@@ -281,6 +281,7 @@ func TestAnAnswerIsTakenOnlyIfItFitsTheQuestionAndWhoWasAsked(t *testing.T) {
 		{"declined", "", alice, "declined", ma2h.ErrNoAnswer},
 		{"cancelled", "", alice, "cancelled", ma2h.ErrNoAnswer},
 		{"expired", "", "system:expired", "expired", ma2h.ErrNoAnswer},
+		{"a default without a value", "", "system:default_on_expire", "expired", ma2h.ErrNoAnswer},
 		{"expired by a human", good, alice, "expired", ma2h.ErrNoAnswer},
 		{"expired by nobody known", good, "system:expired", "expired", ma2h.ErrNoAnswer},
 		{"a string", `"freeze"`, alice, "answered", ma2h.ErrMalformed},
@@ -483,5 +484,13 @@ func TestDecodeTakesExactlyTheMembersOfTheTarget(t *testing.T) {
 	if s := strconv.Quote(r.Actor()); s != `"human:alice"` {
 		t.Error(s)
 	}
-	wants(t, pulled(t, view()).Decode(&got), ma2h.ErrMalformed)
+	if r.Answered("") || r.Edited() {
+		t.Error("an object is an empty text, or edited")
+	}
+	text := pulled(t, view(`"in_reply_to"`, `"state":null,"in_reply_to"`))
+	wants(t, text.Decode(&got), ma2h.ErrMalformed)
+	wants(t, text.Decode(new(string)), ma2h.ErrMalformed)
+	if text.State() != nil {
+		t.Error("a null state is there")
+	}
 }

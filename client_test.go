@@ -81,6 +81,9 @@ func TestANotifyIsDeliveredAndATaskEnds(t *testing.T) {
 			if r.Resolution() != end || r.Answered("") || r.Defaulted() || r.MessageID() != ack.ID {
 				t.Errorf("%v, want %s", r, end)
 			}
+			if r.By(alice, "") || r.Actor() != "" || r.Comment() != "" || r.Edited() || r.Checklist() != nil || !r.ResolvedAt().IsZero() || r.State() != nil {
+				t.Error("a task without detail says more than that")
+			}
 			if _, ok := r.Text(); ok || r.ResolutionID() == "" {
 				t.Error("a task has a value, or no resolution id")
 			}

@@ -230,7 +230,7 @@ func (c *Config) validate() (*url.URL, error) {
 // headerTimeout is how long the caller's transport waits for an answer to
 // begin, where it can be seen.
 func (c *Config) headerTimeout() time.Duration {
-	if tr, ok := c.HTTPClient.Transport.(*http.Transport); ok && tr != nil {
+	if tr, _ := c.HTTPClient.Transport.(*http.Transport); tr != nil {
 		return tr.ResponseHeaderTimeout
 	}
 	return 0
@@ -254,7 +254,7 @@ func checkURL(u *url.URL, loopback bool) error {
 	switch {
 	case u.User != nil:
 		return fmt.Errorf("has user information")
-	case u.Fragment != "" || strings.HasSuffix(u.String(), "#"):
+	case u.Fragment != "":
 		return fmt.Errorf("has a fragment")
 	case u.Scheme == "https":
 		return nil
@@ -271,8 +271,7 @@ func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return net.ParseIP(host).IsLoopback()
 }
 
 // Credential is how an agent authenticates to its Hub. It prints as its scheme
