@@ -58,12 +58,12 @@ func NewClient(cfg Config) (*Client, error) {
 
 // Format prints the Hub and the agent, nothing of the credential.
 func (c Client) Format(f fmt.State, _ rune) {
-	redacted(f, "Client", "hub", c.base, "agent", c.cfg.Agent.ID)
+	redacted(f, "Client", "hub", c.url.Host, "agent", c.cfg.Agent.ID)
 }
 
 // LogValue logs what Format prints.
 func (c Client) LogValue() slog.Value {
-	return slog.StringValue(redactedText("Client", "hub", c.base, "agent", c.cfg.Agent.ID))
+	return slog.StringValue(redactedText("Client", "hub", c.url.Host, "agent", c.cfg.Agent.ID))
 }
 
 // Ack is the Hub's acceptance of a message (§8.1).
@@ -207,7 +207,7 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	if err != nil {
 		return nil, err
 	}
-	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
+	call.Once, call.Remembered = key == "", c.cfg.KeyRetention
 	if key != "" {
 		call.Broken = func(r *transport.Reply) bool {
 			return r.Status == http.StatusAccepted && !jsontext.Value(r.Body).IsValid()
@@ -326,6 +326,12 @@ type Message struct {
 	Response *Response
 }
 
+// Format prints the id, the type and the status.
+func (m Message) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, m.Wire) }
+
+// LogValue logs what Format prints.
+func (m Message) LogValue() slog.Value { return m.Wire.LogValue() }
+
 // Message reads a message once. Errors: ErrNotFound for an unknown id or
 // another agent's, ErrGone, and those of any call.
 func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
@@ -359,7 +365,7 @@ func readMessage(id string, reply *transport.Reply) (*Message, error) {
 		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if v.Response != nil {
-		m.Response = &Response{wire: *v.Response, pulled: true, bound: true}
+		m.Response = newResponse(*v.Response, true, true)
 	}
 	return &m, nil
 }

@@ -71,6 +71,21 @@ type Config struct {
 	AllowInsecureLoopback bool
 }
 
+// Format prints the Hub and the agent, nothing of the credential. User
+// information of a HubURL, which NewClient refuses, may be a secret.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.text()) }
+
+// LogValue logs what Format prints.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.text()) }
+
+func (c *Config) text() string {
+	host := ""
+	if u, err := url.Parse(c.HubURL); err == nil {
+		host = u.Host
+	}
+	return redactedText("Config", "hub", host, "agent", c.Agent.ID)
+}
+
 const (
 	defaultAttemptTimeout = 30 * time.Second
 	defaultMaxBackoff     = 30 * time.Second

@@ -405,6 +405,39 @@ func TestADeadConnectionIsGivenUpAtHoldPlusGrace(t *testing.T) {
 	})
 }
 
+// report: B024 B028
+func TestAHopThatForgetsSilentConnectionsGetsShorterHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var waits []string
+		s := &stub{answer: func(r *http.Request) *http.Response {
+			wait, _ := strconv.Atoi(r.URL.Query().Get("wait"))
+			waits = append(waits, r.URL.Query().Get("wait"))
+			switch {
+			case time.Since(begin) > time.Hour:
+				return canned(200, view())
+			case wait > 20: // nothing comes back after twenty silent seconds
+				return hold(r, time.Hour, nil)
+			}
+			return hold(r, time.Duration(wait)*time.Second, open())
+		}}
+		c := connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := s.RoundTrip(r)
+			if r.Context().Err() != nil {
+				return nil, r.Context().Err()
+			}
+			return resp, err
+		})))
+		if r, err := c.Wait(t.Context(), "msg_1"); err != nil || !r.Answered("approve") {
+			t.Fatal(r, err)
+		}
+		// A silence halves the hold, and a short one shows that the Hub is there.
+		if got := strings.Join(waits[:6], " "); got != "60 1 30 1 15 15" {
+			t.Errorf("holds of %s", got)
+		}
+	})
+}
+
 // report: B030
 func TestAFleetDoesNotComeBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -458,6 +459,26 @@ func TestARoundTripperThatBreaksItsContractDoesNotPanic(t *testing.T) {
 			t.Errorf("%s: %v %v", name, reply, err)
 		}
 	}
+}
+
+// report: B028
+func TestTheRequestAfterASilenceAsksForItsConnectionToBeItsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last []bool
+		note := func(step roundTrip) roundTrip {
+			return func(r *http.Request) (*http.Response, error) {
+				last = append(last, r.Close)
+				return step(r)
+			}
+		}
+		s := &script{steps: []roundTrip{note(status(503)), note(fail(reset)), note(hang), note(status(503)), note(status(202))}}
+		if _, err := newTransport(s).Do(t.Context(), post()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []bool{false, false, false, true, false}; !slices.Equal(last, want) {
+			t.Errorf("%v, want %v", last, want)
+		}
+	})
 }
 
 // report: B012
