@@ -143,7 +143,7 @@ func TestEachPushGetsTheAnswerThatKeepsTheHubRight(t *testing.T) {
 			if _, err := r.Configured().Verifier.Response(t.Context(), trustHead(t, "j"), []byte(trustBody)); err != nil {
 				t.Fatal(err)
 			}
-		}, 401, ErrReplay, 0, "[Lookup ClaimJTI]"},
+		}, 401, ErrReplay, 0, "[Lookup ClaimJTI Lookup]"},
 		{"no signature", http.Header{"Content-Type": {"application/json"}}, trustBody, nil, 401, ErrSignature, 0, "[]"},
 		{"a forged signature", hubSigner{secret: "the secret of a forger"}.header(t, "response", trustBody, trustUnix, "j"), trustBody, nil, 401, ErrSignature, 0, "[]"},
 		{"an old signature", s.header(t, "response", trustBody, trustUnix-121, "j"), trustBody, nil, 401, ErrStale, 0, "[]"},
