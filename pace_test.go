@@ -1,9 +1,11 @@
 package ma2h_test
 
 import (
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +192,28 @@ func TestADeadConnectionIsGivenUpAtHoldPlusGrace(t *testing.T) {
 		mustNot(t, err)
 		if d := time.Since(begin); d < 12*time.Second || d > 13*time.Second {
 			t.Errorf("came back after %s", d)
+		}
+	})
+}
+
+func TestAFailureAtOnceSaysNothingAboutHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var waits []string
+		c := connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			waits = append(waits, r.URL.Query().Get("wait"))
+			switch len(waits) {
+			case 1:
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			case 2:
+				time.Sleep(999 * time.Millisecond)
+				return canned(503, ""), nil
+			}
+			return canned(200, view()), nil
+		})))
+		_, err := c.Wait(t.Context(), "msg_1")
+		mustNot(t, err)
+		if got := strings.Join(waits, " "); got != "60 60 60" {
+			t.Errorf("holds of %s", got)
 		}
 	})
 }

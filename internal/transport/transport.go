@@ -236,11 +236,11 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	resp, err := client.Do(rreq)
-	if err == nil && resp != nil {
+	if err == nil {
 		run.last, err = readReply(resp)
 		run.last.Attempts = run.attempts
-		if err == nil && (!run.ambiguous || resp.StatusCode < 300) {
-			return run.last, nil
+		if !run.ambiguous || resp.StatusCode < 300 {
+			return run.last, err
 		}
 	}
 	return run.last, &Failure{Attempts: run.attempts, Last: run.last, Wait: run.asked, Ambiguous: run.ambiguous, Err: run.cause(ctx, err)}
