@@ -16,15 +16,12 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-const (
-	agentID     = "deploybot/dev-team"
-	callbackURL = "https://bot.example/ma2h/resume"
-)
+const callbackURL = "https://bot.example/ma2h/resume"
 
 var epoch = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
-// agent is the other side of the Hub: the library that this one is for.
-type agent struct {
+// pushed is an agent that is pushed to: the other side of the Hub: the library that this one is for.
+type pushed struct {
 	t      *testing.T
 	hub    *ma2htest.Hub
 	client *ma2h.Client
@@ -34,20 +31,18 @@ type agent struct {
 	fail func(n int) error // of the nth call of the handler, from 1
 }
 
-func newAgent(t *testing.T, hub *ma2htest.Hub) *agent {
+func newPushed(t *testing.T, hub *ma2htest.Hub) *pushed {
 	t.Helper()
-	c, err := ma2h.NewClient(ma2h.Config{
-		HubURL: hub.MemoryURL(), HTTPClient: &http.Client{Transport: hub.Transport()},
-		Credential: ma2h.Bearer(hub.Token(agentID)), Agent: ma2h.Agent{ID: agentID, Runtime: ma2h.RuntimeCLI},
-		AllowInsecureLoopback: true,
-	})
+	cfg := hub.Config(bot)
+	cfg.AllowInsecureLoopback = true
+	c, err := ma2h.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent{t: t, hub: hub, client: c}
+	return &pushed{t: t, hub: hub, client: c}
 }
 
-func (a *agent) act(_ context.Context, r *ma2h.Response) error {
+func (a *pushed) act(_ context.Context, r *ma2h.Response) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.acts = append(a.acts, r)
@@ -57,7 +52,7 @@ func (a *agent) act(_ context.Context, r *ma2h.Response) error {
 	return nil
 }
 
-func (a *agent) acted() []*ma2h.Response {
+func (a *pushed) acted() []*ma2h.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.acts)
@@ -79,13 +74,13 @@ func keys(hub *ma2htest.Hub, alg string) []ma2h.Key {
 }
 
 // handler is a callback with those keys; edit may change what it is made of.
-func (a *agent) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierConfig, *ma2h.CallbackConfig)) *ma2h.CallbackHandler {
+func (a *pushed) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierConfig, *ma2h.CallbackConfig)) *ma2h.CallbackHandler {
 	a.t.Helper()
 	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{Now: a.hub.Now})
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	vc := ma2h.VerifierConfig{Keys: ring, CallbackURL: url, AgentID: agentID, Replay: store, Now: a.hub.Now}
+	vc := ma2h.VerifierConfig{Keys: ring, CallbackURL: url, AgentID: bot, Replay: store, Now: a.hub.Now}
 	cc := ma2h.CallbackConfig{Ledger: store, SingleReplica: true, Handle: a.act}
 	if edit != nil {
 		edit(&vc, &cc)
@@ -100,7 +95,7 @@ func (a *agent) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.VerifierC
 	return h
 }
 
-func (a *agent) ask(key string, callback *ma2h.Callback) string {
+func (a *pushed) ask(key string, callback *ma2h.Callback) string {
 	a.t.Helper()
 	ack, err := a.client.Ask(a.t.Context(), question(key, callback))
 	if err != nil {
@@ -111,7 +106,7 @@ func (a *agent) ask(key string, callback *ma2h.Callback) string {
 
 func question(key string, callback *ma2h.Callback) ma2h.Ask {
 	return ma2h.Ask{
-		Title: "Ship 1.4?", IdempotencyKey: key, AllowedResolvers: []string{"human:alice"}, Callback: callback,
+		Title: "Ship 1.4?", IdempotencyKey: key, AllowedResolvers: []string{alice}, Callback: callback,
 		Request: ma2h.Select(ma2h.Option{Value: "ship", Label: "Ship"}, ma2h.Option{Value: "hold", Label: "Hold"}),
 		State:   types.Raw(`{"sealed":"blob"}`),
 	}
@@ -119,7 +114,7 @@ func question(key string, callback *ma2h.Callback) ma2h.Ask {
 
 func answer(t *testing.T, hub *ma2htest.Hub, id, value string) {
 	t.Helper()
-	if err := hub.Answer(id, value, ma2htest.By("human:alice")); err != nil {
+	if err := hub.Answer(id, value, ma2htest.By(alice)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -145,7 +140,7 @@ func TestAHandlerActsOnceHoweverAPushComes(t *testing.T) {
 		for _, alg := range []string{types.AlgHMACSHA256, types.AlgEd25519} {
 			t.Run(tc.name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg})
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				a.fail = tc.fail
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, alg)...), nil))
 				hub.Fault(tc.faults...)
@@ -197,7 +192,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 			t.Run(tc.name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg})
 				hub.RotateKeys()
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				ring := ma2h.Keys(keys(hub, alg)[0])
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, ring, nil))
 				hub.Fault(tc.fault)
@@ -215,7 +210,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				v, err := ma2h.NewVerifier(ma2h.VerifierConfig{Keys: ring, CallbackURL: callbackURL, AgentID: agentID, Replay: store, Now: hub.Now})
+				v, err := ma2h.NewVerifier(ma2h.VerifierConfig{Keys: ring, CallbackURL: callbackURL, AgentID: bot, Replay: store, Now: hub.Now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -237,7 +232,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 // req: FH-15
 func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.Fault(ma2htest.TamperPayload(1))
 	id := a.ask("k", ma2h.PushTo(callbackURL))
 	hub.ServeCallback(callbackURL, http.NotFoundHandler())
@@ -247,7 +242,7 @@ func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 	if err := types.Decode(hub.Pushes(id)[0].Body, &got); err != nil || got.Validate() != nil {
 		t.Fatal(err)
 	}
-	if string(got.Response.Value) != `"ship"` || got.Response.Actor != "human:alice" || got.InReplyTo != id {
+	if string(got.Response.Value) != `"ship"` || got.Response.Actor != alice || got.InReplyTo != id {
 		t.Fatalf("%s", got.Response.Value)
 	}
 }
@@ -256,14 +251,14 @@ func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testing.T) {
 	for _, clock := range []bool{false, true} {
 		hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 		if clock {
 			hub.Fault(ma2htest.NullResolvedAtAsClock(0))
 		}
 		ack, err := a.client.Task(t.Context(), ma2h.Task{
 			Title: "Rotate", IdempotencyKey: "k", Action: ma2h.Action{Instructions: "Rotate the key."},
-			AllowedResolvers: []string{"human:alice"}, Callback: ma2h.PushTo(callbackURL),
+			AllowedResolvers: []string{alice}, Callback: ma2h.PushTo(callbackURL),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +280,7 @@ func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testi
 // req: AMB-13 RPL-01
 func TestAnIdenticalResendIsTooOldAfterTheWindow(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 	hub.Fault(ma2htest.Status(503, 7).On(ma2htest.PushCallback), ma2htest.IdenticalResend(0))
 	id := a.ask("k", ma2h.PushTo(callbackURL))
@@ -317,7 +312,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 		} {
 			t.Run(name+" "+alg, func(t *testing.T) {
 				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg, SignWithAllKeys: tc.all})
-				a := newAgent(t, hub)
+				a := newPushed(t, hub)
 				a.fail = func(n int) error { return map[bool]error{true: errors.New("not now")}[n == 1] }
 				hub.ServeCallback(callbackURL, a.handler(callbackURL, tc.ring(hub, keys(hub, alg)), nil))
 				id := a.ask("k", ma2h.PushTo(callbackURL))
@@ -342,7 +337,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 func TestThePushMayComeBeforeThe202(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := ma2htest.NewHub(t)
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), nil))
 		hub.Fault(ma2htest.PushBefore202(1))
 		if plain := a.ask("plain", nil); plain == "" {
@@ -381,7 +376,7 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 	for _, scheme := range []types.AuthScheme{types.AuthBearer, types.AuthAPIKey} {
 		for _, registered := range []bool{false, true} {
 			hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-			a := newAgent(t, hub)
+			a := newPushed(t, hub)
 			hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), func(_ *ma2h.VerifierConfig, c *ma2h.CallbackConfig) {
 				if scheme == types.AuthBearer {
 					c.BearerToken = []string{token}
@@ -390,7 +385,7 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 				}
 			}))
 			if registered {
-				if err := hub.RegisterCallback(agentID, "bot.example", map[string]string{"env:CALLBACK_TOKEN": token}); err != nil {
+				if err := hub.RegisterCallback(bot, "bot.example", map[string]string{"env:CALLBACK_TOKEN": token}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -411,9 +406,9 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 	const secret = "the-secret-behind-the-reference"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(ma2h.HMACKey(secret)), nil))
-	if err := hub.RegisterCallback(agentID, callbackURL, map[string]string{"env:CALLBACK_SECRET": secret}); err != nil {
+	if err := hub.RegisterCallback(bot, callbackURL, map[string]string{"env:CALLBACK_SECRET": secret}); err != nil {
 		t.Fatal(err)
 	}
 	signed, bare := ma2h.PushTo(callbackURL), ma2h.PushTo(callbackURL)
@@ -431,7 +426,7 @@ func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 // req: FH-07 GAP-11
 func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, AllowLoopbackCallbacks: true})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	a.fail = func(n int) error { return map[bool]error{true: errors.New("not now")}[n == 1] }
 	var h http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) }))
@@ -455,7 +450,7 @@ func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := ma2htest.NewHub(t)
-		a := newAgent(t, hub)
+		a := newPushed(t, hub)
 		h := a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), func(_ *ma2h.VerifierConfig, c *ma2h.CallbackConfig) {
 			c.Client = a.client
 			c.Acknowledge = func(*ma2h.Response) string { return "on it" }
@@ -478,12 +473,12 @@ func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 func TestAPushedAckVerifiesAndATamperedOneDoesNot(t *testing.T) {
 	const phone = "https://phone.example/acks"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newAgent(t, hub)
+	a := newPushed(t, hub)
 	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := ma2h.NewVerifier(ma2h.VerifierConfig{AckKeys: ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), AgentID: agentID, Replay: store, Now: hub.Now})
+	v, err := ma2h.NewVerifier(ma2h.VerifierConfig{AckKeys: ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), AgentID: bot, Replay: store, Now: hub.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

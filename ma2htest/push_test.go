@@ -265,7 +265,9 @@ func TestEveryEndIsPushedAtTheVersionOfTheSubmit(t *testing.T) {
 
 // req: FH-10
 func TestAHubOf02PushesAt02(t *testing.T) {
-	hub := NewHub(t, Options{Start: start, Version: types.V02})
+	hub := NewHub(t, Options{Start: start, Version: types.V02, Capability: func(c *types.Capability) {
+		c.Ack = &types.AckOffer{Enabled: true} // which 0.2 knows nothing of
+	}})
 	r := serve(t, hub, nil)
 	id := answered(t, hub, pushAsk("k", nil, fields{"ma2h_version": "0.2"}))
 	hub.Advance(0)
@@ -383,6 +385,11 @@ func TestAdvanceLeavesAReceiverBehindThatWaitsForIt(t *testing.T) {
 		if p := hub.Pushes(id); len(p) != 1 || !p[0].Ended.IsZero() {
 			t.Fatalf("%+v", p)
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := hub.AwaitPushes(ctx, id, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("an attempt that is under way was awaited: %v", err)
+		}
 		close(release)
 		hub.Advance(0)
 		if p := hub.Pushes(id); len(p) != 1 || p[0].Status != 200 {
@@ -421,12 +428,13 @@ func TestCloseEndsPushesThatAreUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		hub.Close()
+		hub.Advance(time.Hour)
+		hub.Advance(time.Hour)
 		for _, id := range []string{a, b} {
 			if p := hub.Pushes(id); len(p) != 1 || !errors.Is(p[0].Err, ErrPushNetwork) || p[0].Ended.IsZero() {
 				t.Fatalf("%+v", p)
 			}
 		}
-		hub.Advance(time.Hour)
 	})
 }
 
@@ -525,13 +533,17 @@ func TestAnAckIsPushedSignedToTheHumansClient(t *testing.T) {
 	if err := hub.PushAck("https://phone.example/acks", "msg_none"); !errors.Is(err, ErrNotFound) {
 		t.Fatal(err)
 	}
+	hub.Fault(SignAsVersion02(1))
 	if err := hub.PushAck("https://phone.example/acks", id); err != nil {
 		t.Fatal(err)
 	}
+	hub.Advance(0)
+	hub.Heal()
+	hub.Fault(NullResolvedAtAsClock(1))
 	hub.Advance(time.Minute)
-	got := r.arrivals()
-	if len(got) != 2 || len(hub.AckPushes(id)) != 2 {
-		t.Fatalf("%d arrivals", len(got))
+	got, pushes := r.arrivals(), hub.AckPushes(id)
+	if len(got) != 2 || len(pushes) != 2 || pushes[0].Fault+pushes[1].Fault != "" {
+		t.Fatalf("%d arrivals, %+v", len(got), pushes)
 	}
 	hub.RequirePushes(t, id, 0)
 	n, head := splitSignature(t, got[1].header)
