@@ -326,7 +326,7 @@ func (in *Inbox) hold(ctx context.Context, p *pacer, most int) ([]row, time.Time
 		return nil, time.Time{}, err
 	}
 	begin := time.Now()
-	reply, err := in.client.holdOnce(ctx, p, opInbox, ep.drain(most, p.hold))
+	reply, err := in.client.holdOnce(ctx, p, opInbox, ep.drain(most, p.asks()))
 	switch {
 	case err != nil:
 		return nil, time.Time{}, fmt.Errorf("ma2h: %s: %w", opInbox, err)

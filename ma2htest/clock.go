@@ -12,7 +12,7 @@ type clock struct {
 	stood  time.Time     // where the clock stands
 	offset time.Duration // what Advance added
 	pinned time.Time     // the moment that is being fired
-	latest time.Time     // the clock never goes back, whatever the machine's does
+	origin time.Time     // with a monotonic reading, so that the clock never goes back
 	due    dueHeap
 	seq    int
 	timer  *time.Timer
@@ -32,6 +32,7 @@ func (c *clock) init(start time.Time, wake func()) {
 	c.stands = !start.IsZero()
 	c.stood = start.UTC().Round(0)
 	c.wake = wake
+	c.origin = time.Now()
 }
 
 func (c *clock) now() time.Time {
@@ -41,12 +42,7 @@ func (c *clock) now() time.Time {
 	case c.stands:
 		return c.stood
 	}
-	now := time.Now().Add(c.offset).UTC().Round(0)
-	if now.Before(c.latest) {
-		return c.latest
-	}
-	c.latest = now
-	return now
+	return c.origin.Add(time.Since(c.origin) + c.offset).UTC().Round(0)
 }
 
 // after has fn run once the clock reads at or later.

@@ -1,11 +1,12 @@
 // Package ma2htest is a Hub for tests: the agent-to-human legs of MA2H 0.2,
-// 0.3 and 0.4 over HTTP, the human side as Go calls, a clock that a test moves,
-// and the faults of real life as values.
+// 0.3 and 0.4 and the mailboxes of 0.4 over HTTP, the human side as Go calls, a
+// clock that a test moves, and the faults of real life as values.
 //
 //	hub := ma2htest.NewHub(t)
 //	// point the agent at hub.URL() with hub.Client() and hub.Token("bot/a"),
 //	// or at hub.MemoryURL() with hub.Transport(), which opens no socket
 //	hub.Answer(id, "ship", ma2htest.By("human:alice"))
+//	hub.SendDirective("bot/a", ma2htest.DirectiveDraft{Title: "Pause deploys"})
 //	hub.Advance(24 * time.Hour)
 //	hub.Fault(ma2htest.LoseAck(1))
 //
@@ -40,4 +41,11 @@
 // too early is a 409 not_acknowledgeable; a pushed Response without response is
 // signed with resolved_at null; a callback without a registered secret_ref is
 // signed with a key of the Hub, whatever its scheme.
+//
+// Of mailboxes: acked counts what the request has consumed, not what was
+// consumed before; a directive that was dropped takes no acknowledgment; a 2xx
+// of a webhook makes it delivered, and what a webhook was sent may be
+// acknowledged; drains and their acknowledgments count against
+// requests_per_minute as submits do; max beyond max_batch is cut to it and a
+// max of zero is a 400.
 package ma2htest

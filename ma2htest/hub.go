@@ -216,12 +216,10 @@ func (h *Hub) unlock() {
 	h.mu.Unlock()
 }
 
-// tick is the real timer going off. It may be early by the wall clock, so it
-// sets the next one whether or not something was due.
+// tick is the real timer going off.
 func (h *Hub) tick() {
 	h.lock()
-	defer h.unlock()
-	h.clock.arm()
+	h.unlock()
 }
 
 // Now returns the time of the Hub's clock, in UTC.

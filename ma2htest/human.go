@@ -204,7 +204,7 @@ func (m *message) resolvers() []string {
 }
 
 func (m *message) admits(principal string) bool {
-	return types.ValidPrincipal(principal) && slices.Contains(m.resolvers(), principal)
+	return slices.Contains(m.resolvers(), principal)
 }
 
 func (m *message) defaultResolver() string {

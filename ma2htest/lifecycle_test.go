@@ -95,6 +95,17 @@ func TestExpiryComesByItselfWithTheClock(t *testing.T) {
 	})
 }
 
+func TestADeletedMessageExpiresNoMore(t *testing.T) {
+	hub := NewHub(t, Options{Start: start})
+	w := memory(t, hub)
+	id := w.submit(ask("k1", fields{"expires_at": in(time.Hour)}))
+	hub.Forget(id)
+	hub.Advance(2 * time.Hour)
+	if m, _ := hub.Message(id); m.Resolved != nil || !m.Forgotten {
+		t.Fatalf("%+v", m.Resolved)
+	}
+}
+
 // req: FH-02 RES-14 RES-10
 func TestOfThreeHundredRacersOneEndsTheMessage(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})

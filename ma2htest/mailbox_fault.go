@@ -27,7 +27,7 @@ func (h *Hub) strike(c *call, b *batch) {
 
 // sign signs a body for the batch.
 func (b *batch) sign(body []byte, s signing) string {
-	// No error: SendDirective had its text of every directive.
+	// No error: SendDirective takes nothing that cannot be signed.
 	value, _ := b.hub.sign(b.now, directiveContext(body), s)
 	return signatureHeader + ": " + value
 }

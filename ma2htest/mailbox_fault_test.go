@@ -98,7 +98,11 @@ func TestAFaultOfTheMailboxStrikesAsOftenAsItSaysAndThenTheHubIsWell(t *testing.
 				t.Fatalf("recorded as %q and %q", last[0].Fault, last[1].Fault)
 			}
 			hub.Advance(time.Minute)
-			for _, e := range w.drain("") {
+			after := w.drain("")
+			if len(after) != len(sent) {
+				t.Fatalf("afterwards %v, want each once", idsOf(after))
+			}
+			for _, e := range after {
 				if !genuine(t, hub, e) || e.to != "agent:"+bot || strings.Contains(e.body, "x_prompt") {
 					t.Fatalf("still ill: %+v", e)
 				}

@@ -22,7 +22,7 @@ type message struct {
 	expiry    *due
 	resolved  *Resolved
 	delivery  *types.Delivery
-	ready     chan struct{} // closed when the message ends or is forgotten
+	ready     chan struct{} // closed when an open message ends or is forgotten
 	holds     int
 	forgotten bool
 }

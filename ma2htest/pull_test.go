@@ -124,7 +124,7 @@ func TestAWaitThatIsNoNumberIsRefused(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)
 	id := w.submit(ask("k1"))
-	for _, q := range []string{"?wait=", "?wait=-1", "?wait=1.5", "?wait=1s", "?wait=99999999999", "?since=", "?since=yesterday", "?since=2026-06-04"} {
+	for _, q := range []string{"?wait=", "?wait=-1", "?wait=1.5", "?wait=1s", "?wait=99999999999", "?since=", "?since=yesterday", "?since=2026-06-04", "?since=2026-06-04T12:00:00,5Z"} {
 		w.do("GET", "/v1/messages/"+id+q, "").wantError(t, http.StatusBadRequest, types.CodeValidation)
 	}
 }
@@ -229,6 +229,24 @@ func TestAHoldEndsWithItsCaller(t *testing.T) {
 		cancel()
 		wg.Wait()
 	}
+}
+
+// req: PUL-04
+func TestAHoldThatItsCallerLeftIsNotHeldOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := NewHub(t)
+		w := memory(t, hub)
+		id := w.submit(ask("k1"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := w.try(ctx, "GET", "/v1/messages/"+id+"?wait=60", ""); !isError(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if m, _ := hub.Message(id); m.Holds != 0 {
+			t.Fatalf("%d holds", m.Holds)
+		}
+	})
 }
 
 // req: PUL-05

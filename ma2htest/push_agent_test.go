@@ -20,7 +20,7 @@ const callbackURL = "https://bot.example/ma2h/resume"
 
 var epoch = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
-// pushed is an agent that is pushed to: the other side of the Hub: the library that this one is for.
+// pushed is the other side of the Hub: the library that this one is for.
 type pushed struct {
 	t      *testing.T
 	hub    *ma2htest.Hub
@@ -292,7 +292,6 @@ func TestAnIdenticalResendIsTooOldAfterTheWindow(t *testing.T) {
 	}
 }
 
-// req: KEY-01 KEY-04 FH-15
 // req: FH-15
 // report: B112
 func TestThePushMayComeBeforeThe202(t *testing.T) {
@@ -324,7 +323,6 @@ func TestThePushMayComeBeforeThe202(t *testing.T) {
 		if got := a.acted(); len(got) != 1 || got[0].MessageID() != id {
 			t.Fatalf("acted %d times before the 202", len(got))
 		}
-		hub.RequireRequests(t, ma2htest.Submit, 2)
 		r, err := a.client.Wait(t.Context(), id)
 		if err != nil || !r.Answered("hold") {
 			t.Fatalf("%v, %v", r, err)
@@ -332,8 +330,6 @@ func TestThePushMayComeBeforeThe202(t *testing.T) {
 	})
 }
 
-// req: FH-09
-// req: FH-09
 // req: FH-07 GAP-11
 func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, AllowLoopbackCallbacks: true})
@@ -379,5 +375,3 @@ func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 		}
 	})
 }
-
-// req: SGA-01

@@ -29,6 +29,7 @@ func TestADelayedPushIsSignedWhenItLeaves(t *testing.T) {
 	}
 }
 
+// req: FH-07
 func TestTheWaitNeedsNoAdvanceInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := NewHub(t)
@@ -48,6 +49,7 @@ func TestTheWaitNeedsNoAdvanceInABubble(t *testing.T) {
 	})
 }
 
+// req: FH-07
 func TestAnAttemptEndsAfterTenSecondsInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := NewHub(t)
@@ -63,6 +65,7 @@ func TestAnAttemptEndsAfterTenSecondsInABubble(t *testing.T) {
 	})
 }
 
+// req: FH-07
 func TestAdvanceDeliversInOrderOfTime(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	r := serve(t, hub, nil)
@@ -168,7 +171,6 @@ func TestCloseEndsPushesThatAreUnderWay(t *testing.T) {
 		hub.Close()
 		hub.Advance(time.Hour)
 		hub.Advance(time.Hour)
-		synctest.Wait()
 		for _, id := range []string{a, b} {
 			if p := hub.Pushes(id); len(p) != 1 || !errors.Is(p[0].Err, ErrPushNetwork) || p[0].Ended.IsZero() {
 				t.Fatalf("%+v", p)
@@ -177,6 +179,7 @@ func TestCloseEndsPushesThatAreUnderWay(t *testing.T) {
 	})
 }
 
+// req: GAP-11
 func TestPushesEndTwoHundredAtATime(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	r := serve(t, hub, func(n int) int { return map[bool]int{true: 503, false: 200}[n <= 200] })
@@ -208,4 +211,3 @@ func TestAwaitPushesEndsWithItsContextAndWithTheHub(t *testing.T) {
 		t.Fatal("awaited at a closed Hub")
 	}
 }
-

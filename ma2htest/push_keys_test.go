@@ -12,6 +12,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
+// req: KEY-01 KEY-04 FH-15
 func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 	for _, alg := range []string{types.AlgHMACSHA256, types.AlgEd25519} {
 		for name, tc := range map[string]struct {
@@ -51,6 +52,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 	}
 }
 
+// req: FH-09
 func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.T) {
 	const token = "the-token-behind-the-reference"
 	for _, scheme := range []types.AuthScheme{types.AuthBearer, types.AuthAPIKey} {
@@ -82,6 +84,7 @@ func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.
 	}
 }
 
+// req: FH-09
 func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 	const secret = "the-secret-behind-the-reference"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
@@ -102,6 +105,7 @@ func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 	}
 }
 
+// req: SGA-01
 func TestAPushedAckVerifiesAndATamperedOneDoesNot(t *testing.T) {
 	const phone = "https://phone.example/acks"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})

@@ -185,17 +185,6 @@ func TestABrokenNetworkIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestARefusalWhoseAnswerIsLostIsTriedAgain(t *testing.T) {
-	hub := NewHub(t, Options{Start: start})
-	r := serve(t, hub, first(400))
-	hub.Fault(ResetAfter(1).On(PushCallback))
-	answered(t, hub, pushAsk("k", nil))
-	hub.Advance(time.Hour)
-	if n := len(r.arrivals()); n != 2 {
-		t.Fatalf("%d arrivals", n)
-	}
-}
-
 func TestALostAckStrikesOnlyASuccess(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	serve(t, hub, first(503, 200, 200))
@@ -281,10 +270,6 @@ func splitSignature(t *testing.T, h http.Header) (nonce, string) {
 	return nonce{m[1], m[2]}, h.Get(signatureHeader)
 }
 
-// req: FH-07
-// req: FH-07
-// req: FH-07
-// req: GAP-11
 func TestOptionsOfPushesHaveBounds(t *testing.T) {
 	for _, tc := range []struct {
 		opts Options

@@ -112,11 +112,9 @@ func (r *Resolved) body() []byte {
 }
 
 // expire ends an overdue message, with its default if it has one (§7). It is a
-// due function, so the lock is held.
+// due function: the lock is held, and whoever ended or deleted the message
+// before has stopped it.
 func (h *Hub) expire(m *message, now time.Time) {
-	if m.status != types.StatusOpen || m.forgotten {
-		return
-	}
 	e := ending{resolution: types.Expired, actor: ActorExpired}
 	if r := m.msg.Request; r != nil && !r.DefaultOnExpire.IsNull() {
 		e.actor, e.value, e.defaulted = types.ActorDefaultOnExpire, json.RawMessage(r.DefaultOnExpire), true

@@ -89,7 +89,7 @@ func TestASchemeThatIsNotAdvertisedIsNotTaken(t *testing.T) {
 func TestUnknownPathsAndMethodsAreRefusedInTheErrorEnvelope(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)
-	for _, path := range []string{"/", "/v1", "/v1/message", "/v1/messages/", "/v1/messages/x/y", "/v1/messages/x/resolve", "/v2/messages", "/v1/agents/a/b/presence", "//v1/messages"} {
+	for _, path := range []string{"/", "/v1", "/v1/message", "/v1/messages/", "/v1/messages/x/y", "/v1/messages/x/resolve", "/v2/messages", "/v1/agents/a/b/presence", "/v1/agents//presence", "//v1/messages"} {
 		w.do("GET", path, "").wantError(t, http.StatusNotFound, types.CodeNotFound)
 	}
 	for endpoint, allow := range map[string]string{

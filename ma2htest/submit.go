@@ -84,7 +84,6 @@ func (h *Hub) accept(m *message, now time.Time) {
 	m.status = types.StatusOpen
 	if m.msg.Type == types.VerbNotify {
 		m.status = types.StatusDelivered
-		close(m.ready)
 	} else if at, err := time.Parse(time.RFC3339Nano, m.msg.ExpiresAt); err == nil {
 		// Strictly after: an answer at exactly expires_at is in time (§7).
 		m.expiry = h.clock.after(at.Add(time.Nanosecond), func(now time.Time) { h.expire(m, now) })

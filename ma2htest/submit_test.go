@@ -108,6 +108,9 @@ func TestAWrongEnvelopeIsRefusedAndNotStored(t *testing.T) {
 		{"a default outside the options", request(fields{"mode": "select", "options": options, "default_on_expire": "b"}), field, types.CodeInvalidField},
 		{"a default outside a confirm", request(fields{"mode": "confirm", "default_on_expire": "yes"}), field, types.CodeInvalidField},
 		{"a default that is no object", request(fields{"mode": "input", "schema": fields{"type": "object"}, "default_on_expire": "x"}), field, types.CodeInvalidField},
+		{"a default that does not fit the schema", request(fields{"mode": "input", "schema": fields{"type": "object", "properties": fields{"n": fields{"type": "integer"}}}, "default_on_expire": fields{"n": "x"}}), field, types.CodeInvalidField},
+		{"a schema that nests", request(fields{"mode": "input", "schema": fields{"type": "object", "properties": fields{"n": fields{"type": "object"}}}}), field, types.CodeInvalidField},
+		{"two options of one value", request(fields{"mode": "select", "options": []fields{{"value": "a", "label": "A"}, {"value": "a", "label": "B"}}}), bad, types.CodeValidation},
 		{"a body over the limit", notify("", fields{"body": strings.Repeat("é", 33<<10)}), field, types.CodeInvalidField},
 		{"a part over the limit", notify("", fields{"context": []fields{{"kind": "text", "text": strings.Repeat("x", 256<<10)}}}), field, types.CodeInvalidField},
 		{"17 parts", notify("", fields{"context": repeat(fields{"kind": "text", "text": "x"}, 17)}), field, types.CodeInvalidField},
@@ -242,7 +245,11 @@ func TestOverTheRateTheHubSays429UntilTheMinuteIsOver(t *testing.T) {
 	hub.RequireMessages(t, 2)
 	w.as(hub.Token("other/bot")).submit(notify("", fields{"agent": fields{"id": "other/bot", "run_id": "r", "runtime": "cli"}}))
 	hub.Advance(45*time.Second - time.Nanosecond)
-	w.do("POST", "/v1/messages", notify("")).wantError(t, http.StatusTooManyRequests, types.CodeRateLimited)
+	g = w.do("POST", "/v1/messages", notify(""))
+	g.wantError(t, http.StatusTooManyRequests, types.CodeRateLimited)
+	if got := g.header.Get("Retry-After"); got != "1" {
+		t.Fatalf("Retry-After %q a nanosecond before, want 1", got)
+	}
 	hub.Advance(time.Nanosecond)
 	w.submit(notify(""))
 }
@@ -259,6 +266,7 @@ func TestAFullInboxRefusesAsksAndStillReplays(t *testing.T) {
 	if g.header.Get("Retry-After") == "" {
 		t.Fatal("no Retry-After")
 	}
+	w.as(hub.Token("other/bot")).submit(ask("k1", fields{"agent": fields{"id": "other/bot", "run_id": "r", "runtime": "cli"}}))
 	if again := w.submit(ask("k1")); again != first {
 		t.Fatalf("replay gave %s, want %s", again, first)
 	}

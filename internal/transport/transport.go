@@ -14,6 +14,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -90,7 +91,7 @@ func Prepare(c *http.Client) *http.Client {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	out.Transport = whole{base}
+	out.Transport = &whole{base: base}
 	out.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &out
 }
@@ -98,17 +99,33 @@ func Prepare(c *http.Client) *http.Client {
 // whole reads the body within the attempt, so that a body that breaks is a
 // failed attempt and not a success with a hole. It hides CloseIdleConnections:
 // a failed call must not close the idle connections of a shared client.
-type whole struct{ base http.RoundTripper }
+//
+// An attempt that got no answer may have been on a connection that is dead.
+// HTTP/2 would take it again for hours, so the next request asks for the
+// connection that it gets to be its last.
+type whole struct {
+	base   http.RoundTripper
+	silent atomic.Bool // an attempt ended by its time
+}
 
 type timeoutKey struct{}
 
-func (w whole) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := w.roundTrip(req)
+	if err == errAttemptTimeout {
+		w.silent.Store(true)
+	}
+	return resp, err
+}
+
+func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok && d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, errAttemptTimeout)
 		defer cancel()
 		req = req.WithContext(ctx)
+		req.Close = w.silent.CompareAndSwap(true, false)
 	}
 	resp, err := w.base.RoundTrip(req)
 	if err != nil {
@@ -147,6 +164,9 @@ type attemptTimeout struct{}
 func (attemptTimeout) Error() string   { return "no answer within the time of one attempt" }
 func (attemptTimeout) Timeout() bool   { return true }
 func (attemptTimeout) Temporary() bool { return true }
+
+// TimedOut reports whether an attempt ended by its time, with no answer.
+func TimedOut(err error) bool { return errors.Is(err, errAttemptTimeout) }
 
 // ErrTooLarge is an answer over limits.MaxResponseBody.
 var ErrTooLarge = fmt.Errorf("answer is over %d bytes", limits.MaxResponseBody)
@@ -216,11 +236,11 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	resp, err := client.Do(rreq)
-	if err == nil && resp != nil {
+	if err == nil {
 		run.last, err = readReply(resp)
 		run.last.Attempts = run.attempts
-		if err == nil && (!run.ambiguous || resp.StatusCode < 300) {
-			return run.last, nil
+		if !run.ambiguous || resp.StatusCode < 300 {
+			return run.last, err
 		}
 	}
 	return run.last, &Failure{Attempts: run.attempts, Last: run.last, Wait: run.asked, Ambiguous: run.ambiguous, Err: run.cause(ctx, err)}

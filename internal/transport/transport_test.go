@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -282,6 +283,22 @@ func (h hook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h hook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h hook) WithGroup(string) slog.Handler             { return h }
 
+// req: TEL-06
+func TestALogOfAResendHoldsCodesAndTimesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tr := newTransport(&script{steps: []roundTrip{status(503), fail(reset), status(202)}})
+		tr.Log = slog.New(slog.NewTextHandler(&out, nil))
+		if _, err := tr.Do(t.Context(), post()); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.HasSuffix(lines[0], "op=test attempt=1 status=503 delay=750ms") || !strings.HasSuffix(lines[1], "op=test attempt=2 status=0 delay=1s") {
+			t.Errorf("%s", out.String())
+		}
+	})
+}
+
 // report: B007
 func TestAPauseThatDoesNotFitEndsTheCallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -458,6 +475,26 @@ func TestARoundTripperThatBreaksItsContractDoesNotPanic(t *testing.T) {
 			t.Errorf("%s: %v %v", name, reply, err)
 		}
 	}
+}
+
+// report: B028
+func TestTheRequestAfterASilenceAsksForItsConnectionToBeItsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last []bool
+		note := func(step roundTrip) roundTrip {
+			return func(r *http.Request) (*http.Response, error) {
+				last = append(last, r.Close)
+				return step(r)
+			}
+		}
+		s := &script{steps: []roundTrip{note(status(503)), note(fail(reset)), note(hang), note(status(503)), note(status(202))}}
+		if _, err := newTransport(s).Do(t.Context(), post()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []bool{false, false, false, true, false}; !slices.Equal(last, want) {
+			t.Errorf("%v, want %v", last, want)
+		}
+	})
 }
 
 // report: B012

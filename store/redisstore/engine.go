@@ -12,14 +12,17 @@ import (
 	"github.com/ma2h/ma2h-go/store/internal/storekit"
 )
 
+// errNotSent: an earlier claim could not be given back, so no script was sent.
+var errNotSent = errors.New("not sent")
+
 // call is one script on one key.
 type call struct {
 	script *redis.Script
 	key    string
 	args   []any
-	// unsure runs if the script may have been carried out and the caller is
-	// told that it was not.
-	unsure func()
+	// failed runs if the caller is told that it was not carried out. unsure
+	// means that it may have been.
+	failed func(unsure bool)
 }
 
 func (s *Store) number(ctx context.Context, c call) (int64, error) {
@@ -39,6 +42,9 @@ func (s *Store) number(ctx context.Context, c call) (int64, error) {
 // that ends while it waits for the server.
 func (s *Store) run(ctx context.Context, c call) (any, error) {
 	if err := ctx.Err(); err != nil {
+		if c.failed != nil {
+			c.failed(false)
+		}
 		return nil, err
 	}
 	timed, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
@@ -53,9 +59,8 @@ func (s *Store) run(ctx context.Context, c call) (any, error) {
 		select {
 		case done <- result{v, err}:
 		case <-given:
-			// A claim that the caller was not told of, in doubt or not.
-			if c.unsure != nil {
-				c.unsure()
+			if c.failed != nil {
+				c.failed(true)
 			}
 		}
 	}()
@@ -69,25 +74,30 @@ func (s *Store) run(ctx context.Context, c call) (any, error) {
 }
 
 func (s *Store) send(ctx context.Context, c call) (any, error) {
-	if err := s.orphans.GiveBack(ctx, func(ctx context.Context, o storekit.Orphan, token ma2h.Token) error {
-		return forget.Run(ctx, s.rdb, []string{o.Digest}, int64(token)).Err()
-	}); err != nil {
-		return nil, err
+	if err := s.orphans.GiveBack(ctx, s.forget); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return c.script.Run(ctx, s.rdb, []string{c.key}, c.args...).Result()
 }
 
 // fail reads the error of a script that has answered, or not.
 func (s *Store) fail(ctx context.Context, c call, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case strings.HasPrefix(err.Error(), "OOM "):
+	}
+	if c.failed != nil {
+		// A refusal by the server itself is an answer: nothing was carried out.
+		_, refused := errors.AsType[redis.Error](err)
+		c.failed(!refused && !errors.Is(err, errNotSent))
+	}
+	if strings.HasPrefix(err.Error(), "OOM ") {
 		return storekit.Full(err)
 	}
-	// A refusal by the server itself is an answer: nothing was carried out.
-	if _, refused := errors.AsType[redis.Error](err); c.unsure != nil && !refused {
-		c.unsure()
-	}
 	return storekit.Unavailable(ctx, err)
+}
+
+// forget takes back a claim whose caller was told that there is none.
+func (s *Store) forget(ctx context.Context, o storekit.Orphan, token ma2h.Token) (bool, error) {
+	n, err := forget.Run(ctx, s.rdb, []string{o.Digest}, int64(token)).Int64()
+	return n > 0, err
 }

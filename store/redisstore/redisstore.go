@@ -15,8 +15,8 @@
 //     is short; with noeviction that is ma2h.ErrStoreFull and nothing is acted
 //     on.
 //   - appendonly yes is needed to outlive a restart. With appendfsync everysec,
-//     the default, a crash of the machine takes up to a second of claims with
-//     it, a crash of Redis alone does not; with always it takes none.
+//     the default, a crash can take a second or two of claims with it; with
+//     always it takes none.
 //   - Replicas follow asynchronously. A failover can lose the last claims,
 //     whatever appendfsync says, and WAIT makes that rarer and not impossible.
 //
@@ -115,12 +115,13 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 		return 0, err
 	}
 	k := s.key(deliveries, storekit.Digest(key))
-	orphan := storekit.Orphan{Kind: deliveries, Digest: k}
-	token := s.orphans.Take(orphan)
+	attempt := s.orphans.Take(storekit.Orphan{Kind: deliveries, Digest: k})
 	n, err := s.number(ctx, call{
-		script: claim, key: k, args: []any{int64(token), storekit.Micros(lease), millis(max(lease, keep))},
-		unsure: func() { s.orphans.Add(orphan, token) },
+		script: claim, key: k, args: []any{int64(attempt.Token()), storekit.Micros(lease), millis(max(lease, keep))}, failed: attempt.Failed,
 	})
+	if err == nil && ma2h.ReplayState(n) != ma2h.Fresh {
+		attempt.Failed(false)
+	}
 	return ma2h.ReplayState(n), err
 }
 
@@ -154,21 +155,27 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 		return ma2h.Reservation{}, err
 	}
 	k := s.key(acts, storekit.Digest(act.Key))
-	orphan := storekit.Orphan{Kind: acts, Digest: k}
-	token, take, unsure := s.orphans.Take(orphan), 0, func() {}
+	var attempt *storekit.Attempt
+	take := 0
 	if takeDoubt {
-		// Given back it would be free, and it is in doubt.
-		token, take = storekit.NewToken(), 1
+		// A doubt that was taken and given back would be free, and it is in
+		// doubt: it is left to lapse.
+		attempt, take = storekit.NewAttempt(), 1
 	} else {
-		unsure = func() { s.orphans.Add(orphan, token) }
+		attempt = s.orphans.Take(storekit.Orphan{Kind: acts, Digest: k})
 	}
 	n, err := s.number(ctx, call{
-		script: reserve, key: k, unsure: unsure,
-		args: []any{text(storekit.Digest(act.Resolution)), int64(token), storekit.Micros(lease), millis(lease + s.cfg.Retention), take},
+		script: reserve, key: k,
+		args:   []any{text(storekit.Digest(act.Resolution)), int64(attempt.Token()), storekit.Micros(lease), millis(lease + s.cfg.Retention), take},
+		failed: attempt.Failed,
 	})
 	r := ma2h.Reservation{State: ma2h.ActState(n)}
-	if r.State == ma2h.ActClaimed {
-		r.Token = token
+	switch {
+	case err != nil:
+	case r.State == ma2h.ActClaimed:
+		r.Token = attempt.Token()
+	default:
+		attempt.Failed(false)
 	}
 	return r, err
 }

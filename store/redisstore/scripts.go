@@ -9,7 +9,8 @@ import "github.com/redis/go-redis/v9"
 // its own conversion rounds. Tokens are compared as text.
 //
 // Each finds its own work done if it comes twice, because the client sends it
-// again where a connection breaks.
+// again where a connection breaks. A claim that comes a second time late never
+// takes what is final or done by then.
 const clock = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -20,10 +21,10 @@ local function text(n) return string.format('%.0f', n) end
 // ReplayState.
 var claim = redis.NewScript(clock + `
 local e = redis.call('HMGET', KEYS[1], 't', 'l')
-if e[1] and e[1] ~= ARGV[1] then
-  local l = tonumber(e[2])
-  if l == 0 then return 3 end
-  if now < l then return 2 end
+if e[1] then
+  local l, mine = tonumber(e[2]), e[1] == ARGV[1]
+  if l == 0 then return mine and 1 or 3 end
+  if now < l and not mine then return 2 end
 end
 local l = tonumber(ARGV[2])
 if l > 0 then l = now + l end
@@ -45,8 +46,8 @@ return 1
 
 // ARGV: token. Takes back a claim whose caller was told that there is none.
 var forget = redis.NewScript(`
-if redis.call('HGET', KEYS[1], 't') == ARGV[1] then redis.call('DEL', KEYS[1]) end
-return 1
+if redis.call('HGET', KEYS[1], 't') == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
 `)
 
 const actState = clock + `
@@ -68,7 +69,8 @@ var lookup = redis.NewScript(actState + `return state()`)
 // take a doubt. Returns an ActState.
 var reserve = redis.NewScript(actState + `
 local s = state()
-if s == 0 or e[1] == ARGV[2] or (s == 4 and ARGV[5] == '1') then
+local mine = e[1] == ARGV[2] and (s == 2 or s == 4)
+if s == 0 or mine or (s == 4 and ARGV[5] == '1') then
   redis.call('HSET', KEYS[1], 'r', ARGV[1], 't', ARGV[2], 'l', text(now + tonumber(ARGV[3])))
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
   return 1

@@ -16,8 +16,9 @@ const (
 	// sweepRows how many rows that takes away: more, so that it keeps up.
 	sweepOdds = 64
 	sweepRows = 256
-	// connectTries is how often a statement is sent whose connection broke.
-	connectTries = 3
+	// connectTries is how often a statement is sent whose connection broke: a
+	// pool may hold several that broke together.
+	connectTries = 8
 )
 
 // fate says what an engine's error means.
@@ -160,13 +161,13 @@ func (s *Store) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 }
 
 // forget takes back a claim whose caller was told that there is none.
-func (s *Store) forget(ctx context.Context, o storekit.Orphan, token ma2h.Token) error {
+func (s *Store) forget(ctx context.Context, o storekit.Orphan, token ma2h.Token) (bool, error) {
 	query := s.q.forgetDelivery
 	if o.Kind == acts {
 		query = s.q.forgetAct
 	}
-	_, err := s.execOnce(ctx, query, []byte(o.Digest), token)
-	return err
+	n, err := s.execOnce(ctx, query, []byte(o.Digest), token)
+	return n > 0, err
 }
 
 // sweep cleans on the way of some writes. The token is random, so that many

@@ -14,6 +14,10 @@ const (
 // by the server's clock. lease_until 0 means that the claim is final or the
 // act done.
 //
+// A claim that comes twice, under one token, takes what it has once more. It may
+// come late, after the engine's connection broke, so it never takes what is
+// final or done by then.
+//
 // A statement reads the clock at its start. If it then waits for a row, its
 // time is early, which makes leases that it sees longer and the one that it
 // takes shorter: never wrong for whoever holds or waits.
@@ -63,8 +67,8 @@ func newQueries(cfg Config) queries {
 	q := queries{
 		claim: sql(upsert(`INSERT INTO {delivery} AS e (id, token, lease_until, keep_until, changed_at)
 			VALUES ($1, $2, CASE WHEN CAST($3 AS BIGINT) = 0 THEN 0 ELSE {now} + CAST($3 AS BIGINT) END, {now} + CAST($4 AS BIGINT), {now})`,
-			`e.token = excluded.token OR e.keep_until <= excluded.changed_at
-				OR (e.lease_until <> 0 AND e.lease_until <= excluded.changed_at)`,
+			`e.keep_until <= excluded.changed_at
+				OR (e.lease_until <> 0 AND (e.token = excluded.token OR e.lease_until <= excluded.changed_at))`,
 			"token", "lease_until", "keep_until", "changed_at") + `RETURNING token, lease_until`),
 		finalize: sql(`UPDATE {delivery} SET lease_until = 0, changed_at = {now} WHERE id = $1 AND {live}`),
 		unclaim:  sql(`DELETE FROM {delivery} WHERE id = $1 AND lease_until <> 0`),
@@ -72,8 +76,8 @@ func newQueries(cfg Config) queries {
 		lookup: sql(`SELECT resolution, token, lease_until, {now} FROM {act} WHERE id = $1 AND {live}`),
 		reserve: sql(upsert(`INSERT INTO {act} AS e (id, resolution, token, lease_until, keep_until, changed_at)
 			VALUES ($1, $2, $3, {now} + CAST($4 AS BIGINT), {now} + CAST($5 AS BIGINT), {now})`,
-			`e.token = excluded.token OR e.keep_until <= excluded.changed_at OR (CAST($6 AS BIGINT) = 1 AND e.resolution = excluded.resolution
-				AND e.lease_until <> 0 AND e.lease_until <= excluded.changed_at)`,
+			`e.keep_until <= excluded.changed_at OR (e.lease_until <> 0 AND e.resolution = excluded.resolution
+				AND (e.token = excluded.token OR (CAST($6 AS BIGINT) = 1 AND e.lease_until <= excluded.changed_at)))`,
 			"resolution", "token", "lease_until", "keep_until", "changed_at") + `RETURNING resolution, token, lease_until, {now}`),
 		commit: sql(`UPDATE {act} SET lease_until = 0, keep_until = {now} + CAST($4 AS BIGINT), changed_at = {now}
 			WHERE id = $1 AND resolution = $2 AND token = $3 AND (lease_until = 0 OR lease_until > {now})`),

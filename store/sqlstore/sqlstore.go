@@ -114,22 +114,21 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 		return 0, err
 	}
 	id := storekit.Digest(key)
-	orphan := storekit.Orphan{Kind: deliveries, Digest: string(id)}
-	mine := s.orphans.Take(orphan)
+	attempt := s.orphans.Take(storekit.Orphan{Kind: deliveries, Digest: string(id)})
+	mine := attempt.Token()
 	var token ma2h.Token
 	var until int64
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
 		return s.scan(ctx, s.q.claim, []any{id, mine, storekit.Micros(lease), storekit.Micros(max(lease, keep))}, &token, &until)
 	})
-	switch {
-	case err != nil:
-		if unsure {
-			s.orphans.Add(orphan, mine)
-		}
-		return 0, err
-	case token == mine:
+	if err == nil && token == mine {
 		s.sweep(ctx, mine, deliveries)
 		return ma2h.Fresh, nil
+	}
+	attempt.Failed(unsure)
+	switch {
+	case err != nil:
+		return 0, err
 	case until == 0:
 		return ma2h.Seen, nil
 	}
@@ -173,26 +172,28 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 		return ma2h.Reservation{}, err
 	}
 	id, resolution := storekit.Digest(act.Key), storekit.Digest(act.Resolution)
-	orphan := storekit.Orphan{Kind: acts, Digest: string(id)}
-	mine, take := s.orphans.Take(orphan), 0
+	var attempt *storekit.Attempt
+	take := 0
 	if takeDoubt {
-		// Given back it would be free, and it is in doubt.
-		mine, take = storekit.NewToken(), 1
+		// A doubt that was taken and given back would be free, and it is in
+		// doubt: it is left to lapse.
+		attempt, take = storekit.NewAttempt(), 1
+	} else {
+		attempt = s.orphans.Take(storekit.Orphan{Kind: acts, Digest: string(id)})
 	}
+	mine := attempt.Token()
 	var e entry
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
 		args := []any{id, resolution, mine, storekit.Micros(lease), storekit.Micros(lease + s.cfg.Retention), take}
 		return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
 	})
-	switch {
-	case err != nil:
-		if unsure && !takeDoubt {
-			s.orphans.Add(orphan, mine)
-		}
-		return ma2h.Reservation{}, err
-	case e.token == mine:
+	if err == nil && e.token == mine {
 		s.sweep(ctx, mine, acts)
 		return ma2h.Reservation{State: ma2h.ActClaimed, Token: mine}, nil
+	}
+	attempt.Failed(unsure)
+	if err != nil {
+		return ma2h.Reservation{}, err
 	}
 	return ma2h.Reservation{State: e.state(resolution)}, nil
 }

@@ -49,7 +49,10 @@ func outage(t *testing.T, b Backend) {
 			asked.Wait()
 			end()
 			s.eventually(t, "a commit", func() bool { return s.Commit(t.Context(), held, token) == nil })
-			s.wantState(t, held, ma2h.ActDone)
+			s.eventually(t, "an act that is done", func() bool {
+				state, err := s.Lookup(t.Context(), held)
+				return err == nil && state == ma2h.ActDone
+			})
 			s.eventually(t, "a claim of an act", func() bool {
 				r, err := s.Reserve(t.Context(), fresh, long, false)
 				return err == nil && r.State == ma2h.ActClaimed
@@ -58,7 +61,7 @@ func outage(t *testing.T, b Backend) {
 				state, err := s.ClaimJTI(t.Context(), "fresh", long, long)
 				return err == nil && state == ma2h.Fresh
 			})
-			want(t, "SettleJTI", s.SettleJTI(t.Context(), "held", true), nil)
+			s.eventually(t, "a settled claim", func() bool { return s.SettleJTI(t.Context(), "held", true) == nil })
 			if got := s.claim(t, "held", long, long); got != ma2h.Seen {
 				t.Fatalf("the claim is %d, not seen", got)
 			}
@@ -142,6 +145,9 @@ func dying(t *testing.T, b Backend, s *subject) {
 		if n != 1 {
 			t.Errorf("act %d was claimed %d times", i, n)
 		}
-		s.wantState(t, ma2h.Act{Key: fmt.Sprint("act", i)}, ma2h.ActDone)
+		s.eventually(t, "an act that is done", func() bool {
+			state, err := s.Lookup(t.Context(), ma2h.Act{Key: fmt.Sprint("act", i)})
+			return err == nil && state == ma2h.ActDone
+		})
 	}
 }

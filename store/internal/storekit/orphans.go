@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	ma2h "github.com/ma2h/ma2h-go"
 )
@@ -22,78 +23,144 @@ type Orphan struct {
 type Orphans struct {
 	n    atomic.Int64
 	mu   sync.Mutex
-	held map[Orphan][]ma2h.Token
+	held map[Orphan][]claim
+	due  time.Time // no claim is due before
+}
+
+type claim struct {
+	token ma2h.Token
+	until time.Time // when it is given up
+	next  time.Time // when it is due
 }
 
 const (
 	maxOrphans = 4096
 	// giveBackStep bounds what one operation gives back on its way.
 	giveBackStep = 8
+	// An engine may carry a statement out after its connection broke, so a
+	// claim that is not there yet is looked for again.
+	lookAgain = 250 * time.Millisecond
+	lookFor   = 30 * time.Second
 )
 
 // Add remembers a claim.
 func (o *Orphans) Add(x Orphan, token ma2h.Token) {
+	now := time.Now()
+	o.put(x, claim{token: token, until: now.Add(lookFor), next: now})
+}
+
+func (o *Orphans) put(x Orphan, c claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.n.Load() >= maxOrphans {
 		return
 	}
 	if o.held == nil {
-		o.held = make(map[Orphan][]ma2h.Token)
+		o.held = make(map[Orphan][]claim)
 	}
-	o.held[x] = append(o.held[x], token)
-	o.n.Add(1)
+	o.held[x] = append(o.held[x], c)
+	if o.n.Add(1) == 1 || c.next.Before(o.due) {
+		o.due = c.next
+	}
 }
 
-// Take returns the token of an orphan on x, which is the caller's alone then,
-// or a new one.
-func (o *Orphans) Take(x Orphan) ma2h.Token {
+// Take returns a token to claim x with: that of an orphan on x, which is the
+// caller's alone then, or a new one. The caller says how it went.
+func (o *Orphans) Take(x Orphan) *Attempt {
+	a := &Attempt{orphans: o, on: x}
 	if o.n.Load() > 0 {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if token, ok := o.pop(x); ok {
-			return token
+		if len(o.held[x]) > 0 {
+			a.claim, a.orphan = o.remove(x, 0), true
+			return a
 		}
 	}
-	return NewToken()
+	a.claim.token = NewToken()
+	return a
 }
 
-func (o *Orphans) pop(x Orphan) (ma2h.Token, bool) {
-	list := o.held[x]
-	if len(list) == 0 {
-		return 0, false
+// NewAttempt is Take without the orphans.
+func NewAttempt() *Attempt { return &Attempt{claim: claim{token: NewToken()}} }
+
+// Attempt is a claim on its way.
+type Attempt struct {
+	orphans *Orphans
+	on      Orphan
+	claim   claim
+	orphan  bool
+}
+
+// Token is what it claims with.
+func (a *Attempt) Token() ma2h.Token { return a.claim.token }
+
+// Failed says that the caller was told that there is no claim. unsure means
+// that there may be one.
+func (a *Attempt) Failed(unsure bool) {
+	switch {
+	case a.orphans == nil:
+	case unsure:
+		a.orphans.Add(a.on, a.claim.token)
+	case a.orphan:
+		a.orphans.put(a.on, a.claim)
 	}
-	if o.held[x] = list[1:]; len(list) == 1 {
+}
+
+func (o *Orphans) remove(x Orphan, i int) claim {
+	list := o.held[x]
+	c := list[i]
+	if list = append(list[:i], list[i+1:]...); len(list) == 0 {
 		delete(o.held, x)
+	} else {
+		o.held[x] = list
 	}
 	o.n.Add(-1)
-	return list[0], true
+	return c
 }
 
 // GiveBack takes back a few of the claims and stops at the first that fails.
-func (o *Orphans) GiveBack(ctx context.Context, forget func(context.Context, Orphan, ma2h.Token) error) error {
+// forget reports whether the claim was there.
+func (o *Orphans) GiveBack(ctx context.Context, forget func(context.Context, Orphan, ma2h.Token) (bool, error)) error {
 	for range giveBackStep {
 		if o.n.Load() == 0 {
 			return nil
 		}
-		x, token, ok := o.any()
+		now := time.Now()
+		x, c, ok := o.next(now)
 		if !ok {
 			return nil
 		}
-		if err := forget(ctx, x, token); err != nil {
-			o.Add(x, token)
+		found, err := forget(ctx, x, c.token)
+		switch {
+		case err != nil:
+			o.put(x, c)
 			return err
+		case !found && now.Before(c.until):
+			c.next = now.Add(lookAgain)
+			o.put(x, c)
 		}
 	}
 	return nil
 }
 
-func (o *Orphans) any() (Orphan, ma2h.Token, bool) {
+// next removes a claim that is due.
+func (o *Orphans) next(now time.Time) (Orphan, claim, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for x := range o.held {
-		token, ok := o.pop(x)
-		return x, token, ok
+	if now.Before(o.due) {
+		return Orphan{}, claim{}, false
 	}
-	return Orphan{}, 0, false
+	due := now.Add(lookFor)
+	for x, list := range o.held {
+		for i, c := range list {
+			if !now.Before(c.next) {
+				return x, o.remove(x, i), true
+			}
+			if c.next.Before(due) {
+				due = c.next
+			}
+		}
+	}
+	o.due = due
+	return Orphan{}, claim{}, false
 }

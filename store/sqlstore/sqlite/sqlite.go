@@ -1,7 +1,7 @@
 // Package sqlite opens a store in a file: no server, any number of processes
 // on one machine, and what is committed outlives crashes and power cuts.
 //
-//	store, err := sqlite.Open(ctx, sqlite.Config{Path: "/var/lib/bot/ma2h.db"})
+//	store, err := sqlite.Open(ctx, "/var/lib/bot/ma2h.db")
 //
 // The file must be on a local disk: SQLite's locks and its write-ahead log do
 // not work over a network.
@@ -46,10 +46,15 @@ type Store struct {
 // Close closes the file. What is committed stays.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Open opens the file and brings its tables to what this release needs. Errors
-// are a *ma2h.FieldError, sqlstore.ErrLaterSchema, or
+// Open is OpenConfig with the defaults.
+func Open(ctx context.Context, path string) (*Store, error) {
+	return OpenConfig(ctx, Config{Path: path})
+}
+
+// OpenConfig opens the file and brings its tables to what this release needs.
+// Errors are a *ma2h.FieldError, sqlstore.ErrLaterSchema, the context's, or
 // ma2h.ErrStoreUnavailable.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
+func OpenConfig(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Path == "" || strings.HasPrefix(cfg.Path, ":") || strings.HasPrefix(cfg.Path, "file:") {
 		return nil, &ma2h.FieldError{Field: "sqlite.Config.Path", Problem: "is not the path of a file", Section: "§6"}
 	}

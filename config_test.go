@@ -1,0 +1,291 @@
+package ma2h_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/types"
+)
+
+func copyBody(w io.Writer, r *http.Request) (int64, error) {
+	defer r.Body.Close()
+	return io.Copy(w, r.Body)
+}
+
+// req: DISC-12 SUB-04 ENV-06 CB-06
+func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
+	type edit = func(*ma2h.Config)
+	hub := func(u string) edit { return func(c *ma2h.Config) { c.HubURL = u } }
+	loop := func(u string) edit { return func(c *ma2h.Config) { c.HubURL, c.AllowInsecureLoopback = u, true } }
+	cred := func(cr ma2h.Credential) edit { return func(c *ma2h.Config) { c.Credential = cr } }
+	client := func(h *http.Client) edit { return func(c *ma2h.Config) { c.HTTPClient = h } }
+	labels := map[string]string{"team": "dev"}
+	tests := []struct {
+		name  string
+		edit  edit
+		field string // "": taken
+	}{
+		{"as it is", func(*ma2h.Config) {}, ""},
+		{"a port", hub("https://hub.test:8443"), ""},
+		{"a path", hub("https://hub.test/a/b/"), ""},
+		{"upper case", hub("HTTPS://HUB.test"), ""},
+		{"an IPv6 address", hub("https://[::1]:8443"), ""},
+		{"no URL", hub(""), "HubURL"},
+		{"no scheme", hub("hub.test"), "HubURL"},
+		{"no host", hub("https:///x"), "HubURL"},
+		{"a port alone", hub("https://:443"), "HubURL"},
+		{"opaque", hub("https:hub.test"), "HubURL"},
+		{"white space before", hub(" https://hub.test"), "HubURL"},
+		{"white space after", hub("https://hub.test/x "), "HubURL"},
+		{"a line end", hub("https://hub.test\n"), "HubURL"},
+		{"a user", hub("https://me@hub.test"), "HubURL"},
+		{"a query", hub("https://hub.test/?a=b"), "HubURL"},
+		{"an empty query", hub("https://hub.test/?"), "HubURL"},
+		{"a fragment", hub("https://hub.test/#a"), "HubURL"},
+		{"plain http", hub("http://hub.test"), "HubURL"},
+		{"plain http to loopback", hub("http://127.0.0.1:8080"), "HubURL"},
+		{"another scheme", hub("ftp://hub.test"), "HubURL"},
+		{"allowed loopback", loop("http://127.0.0.1:8080"), ""},
+		{"allowed loopback, all of it", loop("http://127.9.9.9"), ""},
+		{"allowed loopback by name", loop("http://localhost:1"), ""},
+		{"allowed loopback, IPv6", loop("http://[::1]:1"), ""},
+		{"allowed, but no loopback", loop("http://hub.test"), "HubURL"},
+		{"allowed, but a name that looks so", loop("http://localhost.evil.test"), "HubURL"},
+		{"allowed, but an address beside", loop("http://128.0.0.1"), "HubURL"},
+		{"https where loopback is allowed", loop("https://hub.test"), ""},
+
+		{"no credential", cred(ma2h.Credential{}), "Credential"},
+		{"an empty token", cred(ma2h.Bearer("")), "Credential"},
+		{"a blank token", cred(ma2h.Bearer(" \t")), "Credential"},
+		{"a token with a line end", cred(ma2h.Bearer("tok\n")), "Credential"},
+		{"a token with a blank before", cred(ma2h.Bearer(" tok")), "Credential"},
+		{"a token with a NUL", cred(ma2h.Bearer("t\x00k")), "Credential"},
+		{"a token with a DEL", cred(ma2h.Bearer("t\x7fk")), "Credential"},
+		{"a token beyond ASCII", cred(ma2h.Bearer("tök")), "Credential"},
+		{"a token of all that is printable", cred(ma2h.Bearer("!~azAZ09 +/=")), ""},
+		{"an empty key", cred(ma2h.APIKey("")), "Credential"},
+		{"a key with white space", cred(ma2h.APIKey("k ")), "Credential"},
+		{"a key in a header of the Hub's", cred(ma2h.APIKeyHeader("x-hub-key", "k")), ""},
+		{"a header without a name", cred(ma2h.APIKeyHeader("", "k")), "Credential"},
+		{"a header with a blank", cred(ma2h.APIKeyHeader("X Key", "k")), "Credential"},
+		{"a header with a digit and a sign", cred(ma2h.APIKeyHeader("x-hub_key.2!", "k")), ""},
+		{"a header with a bracket", cred(ma2h.APIKeyHeader("X[Key", "k")), "Credential"},
+		{"a header with a brace", cred(ma2h.APIKeyHeader("X{Key", "k")), "Credential"},
+		{"a header beyond ASCII", cred(ma2h.APIKeyHeader("X-Ké", "k")), "Credential"},
+		{"a header with a colon", cred(ma2h.APIKeyHeader("X-Key:", "k")), "Credential"},
+		{"a header with a line end", cred(ma2h.APIKeyHeader("X-Key\r\nX", "k")), "Credential"},
+		{"a header that is ours", cred(ma2h.APIKeyHeader("content-type", "k")), "Credential"},
+		{"the Host header", cred(ma2h.APIKeyHeader("host", "k")), "Credential"},
+		{"no function", cred(ma2h.BearerFunc(nil)), "Credential"},
+		{"a function", cred(ma2h.BearerFunc(func(context.Context) (string, error) { return "", nil })), ""},
+
+		{"no agent", func(c *ma2h.Config) { c.Agent.ID = "" }, "id"},
+		{"an unknown runtime", func(c *ma2h.Config) { c.Agent.Runtime = "docker" }, "runtime"},
+		{"labels", func(c *ma2h.Config) { c.Agent.Labels = labels }, ""},
+
+		{"MaxWait below", func(c *ma2h.Config) { c.MaxWait = time.Second - 1 }, "MaxWait"},
+		{"MaxWait at the least", func(c *ma2h.Config) { c.MaxWait = time.Second }, ""},
+		{"MaxWait at the most", func(c *ma2h.Config) { c.MaxWait = time.Minute }, ""},
+		{"MaxWait over", func(c *ma2h.Config) { c.MaxWait = time.Minute + 1 }, "MaxWait"},
+		{"MaxWait negative", func(c *ma2h.Config) { c.MaxWait = -1 }, "MaxWait"},
+		{"AttemptTimeout below", func(c *ma2h.Config) { c.AttemptTimeout = time.Second - 1 }, "AttemptTimeout"},
+		{"AttemptTimeout at the least", func(c *ma2h.Config) { c.AttemptTimeout = time.Second }, ""},
+		{"MaxBackoff below", func(c *ma2h.Config) { c.MaxBackoff = 500*time.Millisecond - 1 }, "MaxBackoff"},
+		{"MaxBackoff at the least", func(c *ma2h.Config) { c.MaxBackoff = 500 * time.Millisecond }, ""},
+		{"a client that is too quick", client(&http.Client{Timeout: 5*time.Second - 1}), "HTTPClient.Timeout"},
+		{"a client that is just slow enough", client(&http.Client{Timeout: 5 * time.Second}), ""},
+		{"a client with a negative timeout", client(&http.Client{Timeout: -1}), "HTTPClient.Timeout"},
+		{"a header timeout that is too quick", client(&http.Client{Transport: &http.Transport{ResponseHeaderTimeout: 5*time.Second - 1}}), "ResponseHeaderTimeout"},
+		{"a header timeout just slow enough", client(&http.Client{Transport: &http.Transport{ResponseHeaderTimeout: 5 * time.Second}}), ""},
+		{"a transport that is nil", client(&http.Client{Transport: (*http.Transport)(nil)}), ""},
+		{"randomness that fails", func(c *ma2h.Config) { c.Agent.RunID, c.Rand = "", iotest.ErrReader(errors.New("none")) }, "Rand"},
+	}
+	for _, tt := range tests {
+		cfg := over(roundTrip(func(*http.Request) (*http.Response, error) {
+			t.Error("a constructor sent something")
+			return nil, io.EOF
+		}))
+		tt.edit(&cfg)
+		c, err := ma2h.NewClient(cfg)
+		if tt.field == "" {
+			if err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+			continue
+		}
+		if err == nil || c != nil || !strings.Contains(err.Error(), tt.field) || !strings.HasPrefix(err.Error(), "ma2h: ") {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestAnErrorOfAConfigNamesTheWayOut(t *testing.T) {
+	cfg := over(http.DefaultTransport)
+	cfg.HTTPClient = &http.Client{Timeout: time.Second}
+	_, err := ma2h.NewClient(cfg)
+	fe, ok := errors.AsType[*ma2h.FieldError](err)
+	if !ok || fe.Field != "Config.HTTPClient.Timeout" || !strings.Contains(fe.Problem, "5s or more") {
+		t.Errorf("%v", err)
+	}
+	cfg = over(http.DefaultTransport)
+	cfg.HubURL = "http://127.0.0.1:1"
+	if _, err := ma2h.NewClient(cfg); err == nil || !strings.Contains(err.Error(), "AllowInsecureLoopback") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAClientCopiesWhatItIsGiven(t *testing.T) {
+	sent := map[string]string{}
+	answer := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet {
+			return canned(200, `{"ma2h_version":"0.4"}`), nil
+		}
+		var b strings.Builder
+		if _, err := copyBody(&b, r); err != nil {
+			return nil, err
+		}
+		var m types.Message
+		if err := types.Decode([]byte(b.String()), &m); err != nil {
+			return nil, err
+		}
+		sent = m.Agent.Labels
+		return canned(202, accepted), nil
+	})
+	cfg := over(answer)
+	cfg.Agent.Labels = map[string]string{"team": "dev"}
+	c := connect(t, cfg)
+	cfg.Agent.Labels["team"] = "evil"
+	cfg.HTTPClient.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("replaced") })
+	if _, err := c.Ask(t.Context(), shipOrHold("k")); err != nil || sent["team"] != "dev" {
+		t.Errorf("%v, %v", sent, err)
+	}
+}
+
+func TestAClientWithoutARunIdHasOneOfItsOwn(t *testing.T) {
+	runs := map[string]bool{}
+	for range 3 {
+		var id string
+		cfg := over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return canned(404, ""), nil
+			}
+			var b strings.Builder
+			_, _ = copyBody(&b, r)
+			var m types.Message
+			err := types.Decode([]byte(b.String()), &m)
+			id = m.Agent.RunID
+			return canned(202, accepted), err
+		}))
+		cfg.Agent.RunID = ""
+		if _, err := connect(t, cfg).Ask(t.Context(), shipOrHold("k")); err != nil {
+			t.Fatal(err)
+		}
+		runs[id] = true
+		if !strings.HasPrefix(id, "run_") || len(id) < 20 {
+			t.Errorf("run id %q", id)
+		}
+	}
+	if len(runs) != 3 {
+		t.Errorf("%v", runs)
+	}
+}
+
+func TestAConfigFromTheEnvironment(t *testing.T) {
+	all := []string{"MA2H_HUB_URL", "MA2H_TOKEN", "MA2H_API_KEY", "MA2H_AGENT_ID", "MA2H_RUN_ID", "MA2H_RUNTIME", "MA2H_PROJECT", "GITHUB_ACTIONS", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"}
+	base := map[string]string{"MA2H_HUB_URL": "https://hub.test", "MA2H_TOKEN": "tok", "MA2H_AGENT_ID": asker}
+	for _, tt := range []struct {
+		name  string
+		set   map[string]string // "-" unsets
+		names string            // "": taken
+		want  ma2h.Agent
+	}{
+		{"the least", nil, "", ma2h.Agent{ID: asker}},
+		{"all of it", map[string]string{"MA2H_RUN_ID": "r", "MA2H_RUNTIME": "cli", "MA2H_PROJECT": "p"}, "", ma2h.Agent{ID: asker, RunID: "r", Runtime: "cli", Project: "p"}},
+		{"an API key", map[string]string{"MA2H_TOKEN": "-", "MA2H_API_KEY": "k"}, "", ma2h.Agent{ID: asker}},
+		{"in a GitHub Action", map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "2"}, "", ma2h.Agent{ID: asker, RunID: "77.2", Runtime: "github-actions"}},
+		{"in a GitHub Action, told otherwise", map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "MA2H_RUN_ID": "r", "MA2H_RUNTIME": "cli"}, "", ma2h.Agent{ID: asker, RunID: "r", Runtime: "cli"}},
+		{"no URL", map[string]string{"MA2H_HUB_URL": "-"}, "MA2H_HUB_URL", ma2h.Agent{}},
+		{"no agent", map[string]string{"MA2H_AGENT_ID": ""}, "MA2H_AGENT_ID", ma2h.Agent{}},
+		{"no credential", map[string]string{"MA2H_TOKEN": "-"}, "neither MA2H_TOKEN nor MA2H_API_KEY", ma2h.Agent{}},
+		{"an empty token", map[string]string{"MA2H_TOKEN": ""}, "MA2H_TOKEN", ma2h.Agent{}},
+		{"a token with a line end", map[string]string{"MA2H_TOKEN": "tok\n"}, "MA2H_TOKEN", ma2h.Agent{}},
+		{"an empty key", map[string]string{"MA2H_TOKEN": "-", "MA2H_API_KEY": ""}, "MA2H_API_KEY", ma2h.Agent{}},
+		{"both", map[string]string{"MA2H_API_KEY": "k"}, "both", ma2h.Agent{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, name := range all {
+				v, ok := base[name]
+				if s, set := tt.set[name]; set {
+					v, ok = s, s != "-"
+				}
+				t.Setenv(name, v)
+				if !ok {
+					unset(t, name)
+				}
+			}
+			cfg, err := ma2h.ConfigFromEnv()
+			if tt.names != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.names) || strings.Contains(err.Error(), "tok\n") {
+					t.Fatal(err)
+				}
+				return
+			}
+			mustNot(t, err)
+			if fmt.Sprintf("%#v", agentFields(cfg.Agent)) != fmt.Sprintf("%#v", agentFields(tt.want)) {
+				t.Errorf("%#v, want %#v", agentFields(cfg.Agent), agentFields(tt.want))
+			}
+			connect(t, cfg)
+		})
+	}
+}
+
+func unset(t *testing.T, name string) {
+	t.Helper()
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func agentFields(a ma2h.Agent) [4]string {
+	return [4]string{a.ID, a.RunID, string(a.Runtime), a.Project}
+}
+
+// A Hub URL that ends in a lone '#' once sent every call to the root.
+func TestNothingOfAHubURLIsLostOnTheWay(t *testing.T) {
+	for u, want := range map[string]string{
+		"https://hub.test":            "/v1/messages/m",
+		"https://hub.test/":           "/v1/messages/m",
+		"https://hub.test/p//":        "/p/v1/messages/m",
+		"https://hub.test/a%2Fb/c%20": "/a%2Fb/c%20/v1/messages/m",
+		"https://hub.test/é":          "/%C3%A9/v1/messages/m",
+		"https://hub.test/#":          "/v1/messages/m",
+	} {
+		var got string
+		cfg := over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			got = r.URL.EscapedPath()
+			return canned(404, ""), nil
+		}))
+		cfg.HubURL = u
+		c, err := ma2h.NewClient(cfg)
+		if err != nil {
+			if strings.HasSuffix(u, "#") {
+				continue
+			}
+			t.Errorf("%s: %v", u, err)
+			continue
+		}
+		_, _ = c.Message(t.Context(), "m")
+		if got != want {
+			t.Errorf("%s: went to %s, want %s", u, got, want)
+		}
+	}
+}
