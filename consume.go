@@ -191,6 +191,7 @@ func (w *consumer) run(ctx context.Context) error {
 // drain takes entries as slots are free and starts each at once.
 func (w *consumer) drain(ctx, acting context.Context, stop context.CancelFunc) error {
 	drains := w.in.drains()
+	var last *batch
 	for {
 		free, err := w.take(ctx)
 		if err != nil {
@@ -225,11 +226,15 @@ func (w *consumer) drain(ctx, acting context.Context, stop context.CancelFunc) e
 				}
 			})
 		}
-		// A Hub that shows again at once what is being acted on, or cannot be,
-		// must not be asked in a loop: only news is followed by the next drain
-		// without a pause.
-		if b.wait(ctx) {
+		// Entries are followed by the next drain without a pause, unless those
+		// before them were no news: a Hub that does not hide what is being acted
+		// on, or cannot be, is not asked in a loop. The last batch but one is
+		// judged by now, as a rule, and nothing waits.
+		if len(rows) > 0 && (last == nil || last.wait(ctx)) {
 			drains.goOn()
+		}
+		if last = b; len(rows) == 0 {
+			last = nil
 		}
 		if err := drains.pace.pause(ctx); err != nil {
 			return fmt.Errorf("ma2h: %s: %w", opInbox, err)
@@ -266,11 +271,7 @@ type batch struct {
 }
 
 func newBatch(n int) *batch {
-	b := &batch{left: n, done: make(chan struct{})}
-	if n == 0 {
-		close(b.done)
-	}
-	return b
+	return &batch{left: n, done: make(chan struct{})}
 }
 
 // wait reports whether any row brought something to do.

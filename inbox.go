@@ -146,7 +146,7 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 	case reply.Status != http.StatusOK:
 		return nil, apiError(opInbox, "", reply, in.client.cfg.Now())
 	}
-	rows, err := readBatch(reply)
+	rows, err := readBatch(reply.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -319,17 +319,18 @@ type opened struct {
 
 // open verifies an entry: signature, shape, addressee (§13.4).
 func (in *Inbox) open(ctx context.Context, r row, lapses time.Time) (opened, error) {
-	if r.err != nil {
-		return opened{}, fmt.Errorf("%w: %w", ErrMalformed, r.err)
+	w, err := r.entry()
+	if err != nil {
+		return opened{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if r.entry.Directive == nil {
-		return opened{}, fmt.Errorf("%w: %s", ErrUnknownEntry, types.Quote(r.entry.Kind))
+	if w.Directive == nil {
+		return opened{}, fmt.Errorf("%w: %s", ErrUnknownEntry, types.Quote(w.Kind))
 	}
-	sig, err := header.Parse(r.entry.Signature)
+	sig, err := header.Parse(w.Signature)
 	if err != nil {
 		return opened{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	from, d, err := in.cfg.Verifier.directive(ctx, sig, r.entry.Directive)
+	from, d, err := in.cfg.Verifier.directive(ctx, sig, w.Directive)
 	if err != nil {
 		return opened{}, err
 	}
@@ -340,6 +341,8 @@ func (in *Inbox) rejected(r row, err error) *RejectedError {
 	var w struct {
 		ID string `json:"id"`
 	}
-	_ = types.Decode(r.entry.Directive, &w)
+	if e, err := r.entry(); err == nil {
+		_ = types.Decode(e.Directive, &w)
+	}
 	return &RejectedError{ID: clean(w.ID, limits.MaxQuoted), Err: err}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -48,7 +47,7 @@ func (d *drains) next(ctx context.Context, most int) ([]row, time.Time, error) {
 	case reply.Status != http.StatusOK:
 		return nil, time.Time{}, apiError(opInbox, "", reply, d.in.client.cfg.Now())
 	}
-	rows, err := readBatch(reply)
+	rows, err := readBatch(reply.Body)
 	if errors.Is(err, errNotJSON) {
 		// Some hop may have cut it and closed in good order. What was in it comes
 		// again when its window is over.
@@ -69,23 +68,25 @@ func (d *drains) next(ctx context.Context, most int) ([]row, time.Time, error) {
 func (d *drains) goOn() { d.pace.next, d.pace.early = 0, 0 }
 
 // row is one entry of a drain as it came.
-type row struct {
-	raw   types.Raw
-	entry types.InboxEntry
-	err   error // it has not the form of an entry
+type row types.Raw
+
+// entry reads the row strictly.
+func (r row) entry() (e types.InboxEntry, err error) {
+	err = types.Decode(types.Raw(r), &e)
+	return e, err
 }
 
 // content identifies a row across its deliveries, whose signatures differ.
 func (r row) content() [sha256.Size]byte {
 	h := sha256.New()
-	dec := jsontext.NewDecoder(bytes.NewReader(r.raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := jsontext.NewDecoder(bytes.NewReader(r), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return sha256.Sum256(r.raw)
+		return sha256.Sum256(r)
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadValue()
 		if err != nil {
-			return sha256.Sum256(r.raw)
+			return sha256.Sum256(r)
 		}
 		signature := string(name) == `"signature"`
 		if !signature {
@@ -93,7 +94,7 @@ func (r row) content() [sha256.Size]byte {
 		}
 		value, err := dec.ReadValue()
 		if err != nil {
-			return sha256.Sum256(r.raw)
+			return sha256.Sum256(r)
 		}
 		if !signature {
 			h.Write(value)
@@ -102,21 +103,16 @@ func (r row) content() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// readBatch takes the rows apart before it reads any strictly, so that one that
-// is out of form does not keep the others from being acted on.
-func readBatch(reply *transport.Reply) ([]row, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(reply.Body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	raws, err := splitBatch(dec)
+// readBatch takes the rows apart and reads none of them, so that one that is
+// out of form does not keep the others from being acted on.
+func readBatch(body []byte) ([]row, error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	rows, err := splitBatch(dec)
 	if err != nil {
 		if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errNotJSON // its own text may quote the body
 		}
 		return nil, fmt.Errorf("%w: drain: %w", ErrProtocol, err)
-	}
-	rows := make([]row, len(raws))
-	for i, raw := range raws {
-		rows[i].raw = raw
-		rows[i].err = types.Decode(raw, &rows[i].entry)
 	}
 	return rows, nil
 }
@@ -126,7 +122,7 @@ var (
 	errNoMessages = errors.New("no object with one array messages (§8.7)")
 )
 
-func splitBatch(dec *jsontext.Decoder) (raws []types.Raw, err error) {
+func splitBatch(dec *jsontext.Decoder) (rows []row, err error) {
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, cmp.Or(err, errNoMessages)
 	}
@@ -141,17 +137,17 @@ func splitBatch(dec *jsontext.Decoder) (raws []types.Raw, err error) {
 			}
 			continue
 		}
-		if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '[' || raws != nil {
+		if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '[' || rows != nil {
 			return nil, cmp.Or(err, errNoMessages)
 		}
-		raws = []types.Raw{}
+		rows = []row{}
 		for dec.PeekKind() != ']' {
 			v, err := dec.ReadValue()
 			if err != nil {
 				return nil, err
 			}
-			if len(raws) < maxRows {
-				raws = append(raws, types.Raw(v.Clone()))
+			if len(rows) < maxRows {
+				rows = append(rows, row(v.Clone()))
 			}
 		}
 		if _, err := dec.ReadToken(); err != nil {
@@ -164,8 +160,8 @@ func splitBatch(dec *jsontext.Decoder) (raws []types.Raw, err error) {
 	if _, err := dec.ReadToken(); err != io.EOF {
 		return nil, cmp.Or(err, errNotJSON)
 	}
-	if raws == nil {
+	if rows == nil {
 		return nil, errNoMessages
 	}
-	return raws, nil
+	return rows, nil
 }
