@@ -102,6 +102,9 @@ func (h *CallbackHandler) done(ctx context.Context, out Outcome) Outcome {
 			level = slog.LevelError
 		}
 	}
+	if !h.cfg.Logger.Enabled(ctx, level) {
+		return out
+	}
 	attrs := []slog.Attr{slog.Int("status", out.Status), slog.Bool("acted", out.Acted)}
 	if out.MessageID != "" {
 		attrs = append(attrs, slog.String("id", types.Quote(out.MessageID)))

@@ -193,7 +193,7 @@ func TestNoPathOfTheClientPrintsWhatItCarries(t *testing.T) {
 		fail(err)
 
 		// Refused by the Hub, in its own words.
-		_, err = c.Ask(ctx, secretAsk(t, "k"))
+		_, err = connect(t, hub.Config(asker), secret).Ask(ctx, secretAsk(t, "k"))
 		fail(err)
 		echo := ma2htest.Body(`{"error":{"code":"new","message":"` + canary + `"},"` + canary + `":1}`)
 		for _, code := range []int{400, 409, 410, 422, 500, 501} {

@@ -46,6 +46,11 @@ func NewClient(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(u.String(), "/"), caps: &capabilityCache{}, hold: cfg.hold()}
+	if cfg.Outbox == nil {
+		if c.cfg.Outbox, err = newClientOutbox(cfg); err != nil {
+			return nil, err
+		}
+	}
 	c.send = &transport.Transport{
 		HTTP:    transport.Prepare(cfg.HTTPClient),
 		Now:     cfg.Now,

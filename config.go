@@ -49,9 +49,10 @@ type Config struct {
 	MaxBackoff time.Duration
 
 	// Outbox keeps each submit that has an idempotency key before its first
-	// attempt, and the Hub's acceptance after, so that a crashed agent that
-	// asks again sends the same bytes and gets the same message. Default:
-	// none, and what is not accepted yet is lost with the process.
+	// attempt, and the Hub's acceptance after, so that an agent that asks again
+	// sends the same bytes and gets the same message. One that outlives a crash
+	// is in the stores. Default: a small one in memory, which does so for this
+	// Client and is lost with the process.
 	Outbox Outbox
 	// KeyRetention is how long the Hub remembers an idempotency key (§8.1).
 	// What the Outbox keeps for longer is not sent again by itself. Default:

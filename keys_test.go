@@ -360,7 +360,11 @@ func TestOnePurposeNeverBorrowsTheKeysOfAnother(t *testing.T) {
 				}
 			}
 		})
-		refusedAs(t, k.verify(without, hubSigner{}, "k"), ErrSignature)
+		err := k.verify(without, hubSigner{}, "k")
+		refusedAs(t, err, ErrSignature)
+		if err == nil || !strings.Contains(err.Error(), "VerifierConfig."+ring+" is empty") {
+			t.Errorf("%v does not say which ring is missing", err)
+		}
 	}
 }
 

@@ -8,6 +8,31 @@ import (
 	"time"
 )
 
+// clientOutbox is the Outbox of a Client that was given none. It makes asking
+// again safe within the process, and is no reason to refuse a submit: what it
+// has no room for is sent all the same.
+type clientOutbox struct{ *MemoryStore }
+
+// clientOutboxSize bounds it in submits.
+const clientOutboxSize = 1024
+
+func newClientOutbox(cfg Config) (Outbox, error) {
+	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Retention: cfg.KeyRetention, Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	return clientOutbox{s}, nil
+}
+
+// PutSubmit implements Outbox.
+func (o clientOutbox) PutSubmit(ctx context.Context, key SubmitKey, body []byte) (Submit, error) {
+	kept, err := o.MemoryStore.PutSubmit(ctx, key, body)
+	if errors.Is(err, ErrStoreFull) {
+		return Submit{Body: body, Created: true}, nil
+	}
+	return kept, err
+}
+
 type submitEntry struct {
 	body, ack []byte
 	put       int64

@@ -159,16 +159,16 @@ func TestExpiryTakesAFewStepsACallAndForgetsNothing(t *testing.T) {
 			sh := &s.jtis.shards[i]
 			listed := 0
 			for slot, list := range sh.slots {
-				if len(list) == 0 || slot < sh.next {
-					t.Fatalf("%s: slot %d holds %d, next is %d", when, slot, len(list), sh.next)
+				if len(*list) == 0 || slot < sh.next {
+					t.Fatalf("%s: slot %d holds %d, next is %d", when, slot, len(*list), sh.next)
 				}
-				for at, d := range list {
+				for at, d := range *list {
 					e, ok := sh.live[d]
 					if !ok || e.at != at || sh.slotOf(e.until) != slot {
 						t.Fatalf("%s: an entry is listed where it does not belong", when)
 					}
 				}
-				listed += len(list)
+				listed += len(*list)
 			}
 			if listed != len(sh.live) {
 				t.Fatalf("%s: %d listed of %d", when, listed, len(sh.live))

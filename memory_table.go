@@ -37,15 +37,15 @@ func (t *table[V]) claim(d digest, now int64, take func(V, bool) (V, int64, bool
 	for swept := false; ; swept = true {
 		sh.mu.Lock()
 		sh.expire(now)
-		if e, until, ok := take(sh.get(d, now)); !ok {
-			sh.mu.Unlock()
-			return nil
-		} else if sh.admit(d, t.most) {
-			sh.put(d, e, until)
-			sh.mu.Unlock()
-			return nil
+		old, had := sh.live[d]
+		v, until, ok := take(old.value, had && now < old.until)
+		if ok = ok && (had || sh.admit(t.most)); ok {
+			sh.store(d, v, until, old, had)
 		}
 		sh.mu.Unlock()
+		if ok || had { // take refuses only what it has seen
+			return nil
+		}
 		if swept {
 			return ErrStoreFull
 		}
@@ -73,7 +73,7 @@ type shard[V any] struct {
 	live  map[digest]timed[V]
 	count *atomic.Int64
 	slot  int64 // length of a slot in nanoseconds
-	slots map[int64][]digest
+	slots map[int64]*[]digest
 	next  int64 // no slot before it holds entries
 }
 
@@ -96,11 +96,8 @@ func (s *shard[V]) get(d digest, now int64) (V, bool) {
 	return e.value, true
 }
 
-// admit makes room for an entry, unless there is none.
-func (s *shard[V]) admit(d digest, most int64) bool {
-	if _, had := s.live[d]; had {
-		return true
-	}
+// admit makes room for a new entry, unless there is none.
+func (s *shard[V]) admit(most int64) bool {
 	if s.count.Add(1) > most {
 		s.count.Add(-1)
 		return false
@@ -111,14 +108,17 @@ func (s *shard[V]) admit(d digest, most int64) bool {
 // slotOf is the slot whose beginning is past until.
 func (s *shard[V]) slotOf(until int64) int64 { return until/s.slot + 1 }
 
-// put stores an entry that was admitted.
-func (s *shard[V]) put(d digest, v V, until int64) {
+// put changes an entry that is there.
+func (s *shard[V]) put(d digest, v V, until int64) { s.store(d, v, until, s.live[d], true) }
+
+// store puts an entry in the place of old, or of nothing where it was admitted.
+func (s *shard[V]) store(d digest, v V, until int64, old timed[V], had bool) {
 	if s.live == nil {
 		s.live = make(map[digest]timed[V])
-		s.slots = make(map[int64][]digest)
+		s.slots = make(map[int64]*[]digest)
 	}
 	slot := s.slotOf(until)
-	if old, had := s.live[d]; had {
+	if had {
 		if s.slotOf(old.until) == slot {
 			s.live[d] = timed[V]{v, until, old.at}
 			return
@@ -129,8 +129,12 @@ func (s *shard[V]) put(d digest, v V, until int64) {
 		s.next = slot
 	}
 	list := s.slots[slot]
-	s.live[d] = timed[V]{v, until, len(list)}
-	s.slots[slot] = append(list, d)
+	if list == nil {
+		list = new([]digest)
+		s.slots[slot] = list
+	}
+	s.live[d] = timed[V]{v, until, len(*list)}
+	*list = append(*list, d)
 }
 
 func (s *shard[V]) drop(d digest) {
@@ -143,10 +147,10 @@ func (s *shard[V]) drop(d digest) {
 func (s *shard[V]) unlist(e timed[V]) {
 	slot := s.slotOf(e.until)
 	list := s.slots[slot]
-	last := len(list) - 1
+	last := len(*list) - 1
 	if e.at != last {
-		moved := list[last]
-		list[e.at] = moved
+		moved := (*list)[last]
+		(*list)[e.at] = moved
 		m := s.live[moved]
 		m.at = e.at
 		s.live[moved] = m
@@ -155,7 +159,7 @@ func (s *shard[V]) unlist(e timed[V]) {
 		delete(s.slots, slot)
 		return
 	}
-	s.slots[slot] = list[:last]
+	*list = (*list)[:last]
 }
 
 // expire drops entries whose slot has passed, a few at a time, and reports
@@ -167,11 +171,11 @@ func (s *shard[V]) expire(now int64) (done bool) {
 			return true
 		}
 		list := s.slots[s.next]
-		if len(list) == 0 {
+		if list == nil {
 			s.next = s.earliest()
 			continue
 		}
-		s.drop(list[len(list)-1])
+		s.drop((*list)[len(*list)-1])
 	}
 	return false
 }

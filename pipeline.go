@@ -82,6 +82,14 @@ func (p *pipeline) run(ctx context.Context, it item) (err error) {
 		return actStateError(state)
 	}
 	settle, err := p.claimReplay(ctx, it.from)
+	if errors.Is(err, ErrReplay) {
+		// A copy of the same bytes may have been acted on since the look.
+		if state, lerr := p.ledger.Lookup(ctx, it.act); lerr != nil {
+			return storeError(lerr)
+		} else if state == ActDone {
+			return ErrAlreadyActed
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -11,90 +11,92 @@ import (
 // target holds the two together. The raw members are parts of doc.
 func decodeResponse(doc canon.Doc) (types.Response, error) {
 	var w types.Response
-	top := members{get: doc.Get}
-	top.text("ma2h_version", &w.Version)
-	top.text("in_reply_to", &w.InReplyTo)
-	top.text("resolution_id", &w.ResolutionID)
-	top.text("resolution", (*string)(&w.Resolution))
-	top.flag("defaulted", &w.Defaulted)
-	w.State, _ = doc.Get("state")
-	if agent := top.object("agent"); agent != nil {
-		in := members{get: agent.get}
-		in.text("id", &w.Agent.ID)
-		in.text("run_id", &w.Agent.RunID)
-		top.fail(in.err)
-	}
-	if value, ok := doc.Get("response"); ok && string(value) != "null" {
-		if detail := top.object("response"); detail != nil {
-			d, err := decodeDetail(detail)
-			w.Response = &d
-			top.fail(err)
+	var r reader
+	canon.Each(doc.Bytes(), func(name, value []byte) {
+		switch string(name) {
+		case "ma2h_version":
+			w.Version = r.text("ma2h_version", value)
+		case "in_reply_to":
+			w.InReplyTo = r.text("in_reply_to", value)
+		case "resolution_id":
+			w.ResolutionID = r.text("resolution_id", value)
+		case "resolution":
+			w.Resolution = types.Resolution(r.text("resolution", value))
+		case "defaulted":
+			w.Defaulted = r.flag("defaulted", value)
+		case "state":
+			w.State = value
+		case "agent":
+			canon.Each(r.object("agent", value), func(name, value []byte) {
+				switch string(name) {
+				case "id":
+					w.Agent.ID = r.text("id", value)
+				case "run_id":
+					w.Agent.RunID = r.text("run_id", value)
+				}
+			})
+		case "response":
+			if string(value) != "null" {
+				w.Response = r.detail(r.object("response", value))
+			}
 		}
-	}
-	if top.err != nil {
-		return types.Response{}, top.err
+	})
+	if r.err != nil {
+		return types.Response{}, r.err
 	}
 	return w, nil
 }
 
-func decodeDetail(object object) (types.ResponseDetail, error) {
-	var d types.ResponseDetail
-	in := members{get: object.get}
-	d.Value, _ = object.get("value")
-	in.flag("edited", &d.Edited)
-	in.text("actor", &d.Actor)
-	in.text("resolved_at", &d.ResolvedAt)
-	in.text("comment", &d.Comment)
-	if list, ok := object.get("checklist"); ok {
-		in.fail(types.Decode(list, &d.Checklist))
+// reader reads typed values and keeps the first error. Null is a value only
+// where its caller says so.
+type reader struct{ err error }
+
+func (r *reader) detail(object []byte) *types.ResponseDetail {
+	d := &types.ResponseDetail{}
+	canon.Each(object, func(name, value []byte) {
+		switch string(name) {
+		case "value":
+			d.Value = value
+		case "edited":
+			d.Edited = r.flag("edited", value)
+		case "actor":
+			d.Actor = r.text("actor", value)
+		case "resolved_at":
+			d.ResolvedAt = r.text("resolved_at", value)
+		case "comment":
+			d.Comment = r.text("comment", value)
+		case "checklist":
+			r.fail(types.Decode(value, &d.Checklist))
+		}
+	})
+	return d
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
 	}
-	return d, in.err
 }
 
-// object is a canonical JSON object.
-type object []byte
-
-func (o object) get(name string) ([]byte, bool) { return canon.Member(o, name) }
-
-// members reads typed members by exact name and keeps the first error. An
-// absent member is the zero value; null is one only where the caller says so.
-type members struct {
-	get func(name string) ([]byte, bool)
-	err error
-}
-
-func (m *members) fail(err error) {
-	if m.err == nil {
-		m.err = err
-	}
-}
-
-func (m *members) text(name string, dst *string) {
-	value, ok := m.get(name)
+func (r *reader) text(name string, value []byte) string {
+	s, ok := canon.Text(value)
 	if !ok {
-		return
+		r.fail(&strict.Error{Member: name, Reason: "not a string"})
 	}
-	if *dst, ok = canon.Text(value); !ok {
-		m.fail(&strict.Error{Member: name, Reason: "not a string"})
-	}
+	return s
 }
 
-func (m *members) flag(name string, dst *bool) {
-	value, ok := m.get(name)
-	if !ok {
-		return
+func (r *reader) flag(name string, value []byte) bool {
+	yes := string(value) == "true"
+	if !yes && string(value) != "false" {
+		r.fail(&strict.Error{Member: name, Reason: "not a boolean"})
 	}
-	*dst = string(value) == "true"
-	if !*dst && string(value) != "false" {
-		m.fail(&strict.Error{Member: name, Reason: "not a boolean"})
-	}
+	return yes
 }
 
-func (m *members) object(name string) object {
-	value, ok := m.get(name)
-	if ok && value[0] != '{' {
-		m.fail(&strict.Error{Member: name, Reason: "not an object"})
-		return nil
+func (r *reader) object(name string, value []byte) []byte {
+	if value[0] != '{' {
+		r.fail(&strict.Error{Member: name, Reason: "not an object"})
 	}
 	return value
 }

@@ -175,10 +175,11 @@ func (c *trustClock) Add(d time.Duration) {
 // that it is in memory.
 type spyStore struct {
 	Store
-	mu    sync.Mutex
-	calls []string
-	fail  map[string]error  // by method
-	after map[string]func() // runs when the method has done its work
+	mu     sync.Mutex
+	calls  []string
+	fail   map[string]error  // by method
+	before map[string]func() // runs as the method is called
+	after  map[string]func() // runs when the method has done its work
 }
 
 func newSpyStore(t testing.TB, now func() time.Time) *spyStore {
@@ -187,13 +188,16 @@ func newSpyStore(t testing.TB, now func() time.Time) *spyStore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &spyStore{Store: struct{ Store }{m}, fail: map[string]error{}, after: map[string]func(){}}
+	return &spyStore{Store: struct{ Store }{m}, fail: map[string]error{}, before: map[string]func(){}, after: map[string]func(){}}
 }
 
 func (s *spyStore) note(call string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, call)
+	if f := s.before[call]; f != nil {
+		f()
+	}
 	return s.fail[call]
 }
 

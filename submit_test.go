@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -210,12 +211,12 @@ func TestManySendersOfOneQuestionGetOneId(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := ma2htest.NewHub(t)
 		hub.Fault(ma2htest.LoseAck(20))
-		// One instant, so that created_at is the same.
-		c := connect(t, hub.Config(asker), func(cfg *ma2h.Config) { at := time.Now(); cfg.Now = func() time.Time { return at } })
+		c := connect(t, hub.Config(asker))
 		var ids sync.Map
 		var wg sync.WaitGroup
-		for range 50 {
+		for i := range 50 {
 			wg.Go(func() {
+				time.Sleep(time.Duration(i%7) * time.Millisecond)
 				ack, err := c.Ask(t.Context(), shipOrHold("k"))
 				if err != nil {
 					t.Error(err)
@@ -247,7 +248,8 @@ func TestAConflictIsFinalAndTheKeyStaysWithTheFirst(t *testing.T) {
 			before := count(hub, ma2htest.Submit)
 			a := shipOrHold("k")
 			edit(&a)
-			_, err := c.Ask(t.Context(), a)
+			// Another process, which knows nothing of the first.
+			_, err := connect(t, hub.Config(asker)).Ask(t.Context(), a)
 			conflict, ok := errors.AsType[*ma2h.ConflictError](err)
 			if !ok || conflict.Key != "k" || conflict.API.Status != 409 {
 				t.Fatalf("%s: %v", name, err)
@@ -261,10 +263,24 @@ func TestAConflictIsFinalAndTheKeyStaysWithTheFirst(t *testing.T) {
 		hub.RequireMessages(t, 1)
 		// A lost ack does not make it a doubt either.
 		hub.Fault(ma2htest.ResetBefore(1))
-		_, err := c.Ask(t.Context(), shipOrHold("k"))
+		_, err := connect(t, hub.Config(asker)).Ask(t.Context(), shipOrHold("k"))
 		if _, ok := errors.AsType[*ma2h.ConflictError](err); !ok {
 			t.Errorf("%v", err)
 		}
+		// In one process another question is refused before it is sent, and the
+		// same one, asked again, is the same message.
+		before := count(hub, ma2htest.Submit)
+		other := shipOrHold("k")
+		other.Title += "!"
+		_, err = c.Ask(t.Context(), other)
+		if mismatch, ok := errors.AsType[*ma2h.OutboxMismatchError](err); !ok || !slices.Equal(mismatch.Fields, []string{"title"}) {
+			t.Errorf("%v", err)
+		}
+		wants(t, err, ma2h.ErrIdempotencyConflict)
+		hub.RequireRequests(t, ma2htest.Submit, before)
+		time.Sleep(time.Second)
+		mustAsk(t, c, shipOrHold("k"))
+		hub.RequireMessages(t, 1)
 	})
 }
 

@@ -192,6 +192,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 		{"no callback URL", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = "" }},
 		{"a path as callback URL", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = "/ma2h/resume" }},
 		{"a host as callback URL", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = "deploybot.example/ma2h" }},
+		{"a host without a scheme", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = "//deploybot.example/ma2h" }},
 		{"a scheme alone", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = "https:///ma2h" }},
 		{"a callback URL with a blank at its end", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = trustURL + " " }},
 		{"a callback URL with a line end", "CallbackURL", func(c *VerifierConfig) { c.CallbackURL = trustURL + "\n" }},

@@ -17,7 +17,20 @@
 // It is a fake. Messages, keys and credentials are kept in memory and are gone
 // with the process, so it does not meet §3.1. It has one human account, which
 // owns every agent. It renders no HTML, fetches no file.uri, and resolves no
-// secret_ref. Nothing of it belongs in production.
+// secret_ref but those that RegisterCallback names. Nothing of it belongs in
+// production.
+//
+// An answer is pushed to a callback that asked for it, on a goroutine that ends
+// with Close. ServeCallback has an http.Handler take pushes in memory, Keys is
+// what its Verifier needs, and Advance delivers what falls due:
+//
+//	hub.ServeCallback("https://bot.example/ma2h", handler)
+//	hub.Answer(id, "ship")
+//	hub.Advance(0)
+//
+// Each attempt is signed anew. A 5xx and a broken network are tried again after
+// 1 s, 2 s, 4 s and so on of the Hub's time, whatever a Retry-After says; 3xx,
+// 4xx and a refused destination are final (§8.3, §9.4).
 //
 // Where the specification leaves a choice, the Hub takes one reading and keeps
 // to it: all members of a payload count for idempotency; since answers 304 when
@@ -25,7 +38,9 @@
 // the response member unless it carries a comment or a checklist; an expiry
 // without default has the actor system:expired; a lost cancel is a 409 whose
 // body has error beside id, status and resolution; an acknowledgment that comes
-// too early is a 409 not_acknowledgeable.
+// too early is a 409 not_acknowledgeable; a pushed Response without response is
+// signed with resolved_at null; a callback without a registered secret_ref is
+// signed with a key of the Hub, whatever its scheme.
 //
 // Of mailboxes: acked counts what the request has consumed, not what was
 // consumed before; a directive that was dropped takes no acknowledgment; a 2xx

@@ -15,8 +15,8 @@
 //     is short; with noeviction that is ma2h.ErrStoreFull and nothing is acted
 //     on.
 //   - appendonly yes is needed to outlive a restart. With appendfsync everysec,
-//     the default, a crash of the machine takes up to a second of claims with
-//     it, a crash of Redis alone does not; with always it takes none.
+//     the default, a crash can take a second or two of claims with it; with
+//     always it takes none.
 //   - Replicas follow asynchronously. A failover can lose the last claims,
 //     whatever appendfsync says, and WAIT makes that rarer and not impossible.
 //

@@ -1,0 +1,20 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	ma2h "github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/store/internal/storekit"
+)
+
+// CleanQueries are the statements that clean.
+func (s *Store) CleanQueries() []string { return s.q.clean[:] }
+
+// Late sends a claim of an act as a broken connection may: once more, under
+// the token of the first time.
+func (s *Store) Late(ctx context.Context, act ma2h.Act, token ma2h.Token) error {
+	var e entry
+	args := []any{storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, storekit.Micros(time.Hour), storekit.Micros(2 * time.Hour), 0}
+	return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
+}
