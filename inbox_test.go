@@ -29,6 +29,7 @@ type mail struct {
 	mu       sync.Mutex
 	acted    []string         // titles, in order
 	failing  map[string]error // by title
+	slow     time.Duration    // how long an act takes
 	rejected []*ma2h.RejectedError
 	buried   []string
 	burials  []error
@@ -92,7 +93,14 @@ func (m *mail) sendDraft(d ma2htest.DirectiveDraft) string {
 	return id
 }
 
-func (m *mail) handle(_ context.Context, d *ma2h.Directive) error {
+func (m *mail) handle(ctx context.Context, d *ma2h.Directive) error {
+	if m.slow > 0 {
+		select {
+		case <-time.After(m.slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.failing[d.Title()]; err != nil {
