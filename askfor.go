@@ -69,7 +69,7 @@ func AskFor[T any](ctx context.Context, c *Client, q Ask) (Answer[T], error) {
 		return Answer[T]{}, err
 	}
 	a, err := AwaitFor[T](ctx, c, ack.ID, q.AllowedResolvers...)
-	if err == nil && a.Defaulted && q.DefaultOnExpire == nil {
+	if a.Defaulted && q.DefaultOnExpire == nil {
 		return Answer[T]{}, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(ack.ID), &NoAnswerError{ID: ack.ID, Resolution: Expired})
 	}
 	return a, err
@@ -150,6 +150,7 @@ func schemaFor[T any]() ([]byte, error) {
 	if err != nil {
 		return nil, invalid(t.String(), "§5.2", "has no JSON Schema")
 	}
+	seen := map[string]bool{}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
@@ -166,9 +167,10 @@ func schemaFor[T any]() ([]byte, error) {
 			ft = ft.Elem()
 			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
 		}
-		if p == nil || f.Anonymous || !plainOptions(rest) {
+		if p == nil || seen[name] || !plainName(name) || !plainOptions(rest) {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "is not a plain field of a flat struct")
 		}
+		seen[name] = true
 		if p.Type, err = flatType(ft); err != nil {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
@@ -210,6 +212,10 @@ func smaller(bound *float64, most float64) *float64 {
 	}
 	return &most
 }
+
+// plainName reports whether a name means the same to the schema and to the
+// decoder of the answer, which takes quotes and escapes for its own.
+func plainName(name string) bool { return !strings.ContainsAny(name, "'\"`\\") }
 
 // plainOptions reports whether a json tag leaves the value as it is.
 func plainOptions(rest string) bool {
@@ -268,7 +274,7 @@ func applyTag(p *jsonschema.Schema, tag string) error {
 			}
 		case "min", "max":
 			n, err := strconv.ParseFloat(val, 64)
-			if err != nil || p.Type != "integer" && p.Type != "number" {
+			if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || p.Type != "integer" && p.Type != "number" {
 				return fmt.Errorf("has %s without a number, or not on a number", key)
 			}
 			if key == "min" {

@@ -138,7 +138,8 @@ func refusedFor[T any](t *testing.T, field string) {
 	if s.calls.Load() != 0 {
 		t.Errorf("%T: %d requests", none, s.calls.Load())
 	}
-	if _, err := ma2h.ReadFor[T](pulled(t, view()), alice); !errors.As(err, &fe) {
+	_, err = ma2h.ReadFor[T](pulled(t, view()), alice)
+	if fe, ok := errors.AsType[*ma2h.FieldError](err); !ok || !strings.Contains(fe.Field, field) {
 		t.Errorf("%T: read %v", none, err)
 	}
 }
@@ -168,6 +169,18 @@ func TestATypeThatIsNotFlatIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	refusedFor[struct {
 		inner `json:"named"`
 	}](t, ".inner")
+	// Names that the decoder reads otherwise, or that are there twice.
+	refusedFor[struct {
+		F string `json:"'a b'"`
+	}](t, ".F")
+	refusedFor[struct {
+		E string `json:"F"`
+		F int
+	}](t, ".F")
+	refusedFor[struct {
+		mark
+		F int `json:"mark"`
+	}](t, ".")
 	// Types that decode from something else than their kind.
 	refusedFor[struct{ F time.Time }](t, ".F")
 	refusedFor[struct{ F time.Duration }](t, ".F")
@@ -186,6 +199,12 @@ func TestATypeThatIsNotFlatIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}](t, ".F")
 	refusedFor[struct {
 		F int `ma2h:"min=x"`
+	}](t, ".F")
+	refusedFor[struct {
+		F float64 `ma2h:"max=NaN"`
+	}](t, ".F")
+	refusedFor[struct {
+		F float64 `ma2h:"min=-Inf"`
 	}](t, ".F")
 	refusedFor[struct {
 		F int `ma2h:"minlen=1"`
@@ -262,6 +281,7 @@ func TestAnAnswerIsTakenOnlyIfItFitsTheQuestionAndWhoWasAsked(t *testing.T) {
 		{"declined", "", alice, "declined", ma2h.ErrNoAnswer},
 		{"cancelled", "", alice, "cancelled", ma2h.ErrNoAnswer},
 		{"expired", "", "system:expired", "expired", ma2h.ErrNoAnswer},
+		{"a default without a value", "", "system:default_on_expire", "expired", ma2h.ErrNoAnswer},
 		{"expired by a human", good, alice, "expired", ma2h.ErrNoAnswer},
 		{"expired by nobody known", good, "system:expired", "expired", ma2h.ErrNoAnswer},
 		{"a string", `"freeze"`, alice, "answered", ma2h.ErrMalformed},
@@ -299,6 +319,45 @@ func TestAnAnswerIsTakenOnlyIfItFitsTheQuestionAndWhoWasAsked(t *testing.T) {
 	}
 	if _, err := ma2h.ReadFor[held](pulled(t, heldView(good, alice, "answered"))); !errors.Is(err, ma2h.ErrActor) {
 		t.Error("nobody was asked: ", err)
+	}
+}
+
+func TestATypedQuestionInOneCall(t *testing.T) {
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		go func() {
+			m, err := hub.Next(t.Context())
+			if err == nil {
+				err = hub.Answer(m.ID, held{Reason: "risk", Hours: 4})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		a, err := ma2h.AskFor[held](t.Context(), c, ask(""))
+		if err != nil || a.Value != (held{Reason: "risk", Hours: 4}) || a.Defaulted {
+			t.Errorf("%+v %v", a.Value, err)
+		}
+	})
+}
+
+// wide has one field more than a flat schema may have properties.
+type wide struct {
+	F0, F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15,
+	F16, F17, F18, F19, F20, F21, F22, F23, F24, F25, F26, F27, F28, F29, F30, F31,
+	F32, F33, F34, F35, F36, F37, F38, F39, F40, F41, F42, F43, F44, F45, F46, F47,
+	F48, F49, F50, F51, F52, F53, F54, F55, F56, F57, F58, F59, F60, F61, F62, F63,
+	F64, F65, F66, F67, F68, F69, F70, F71, F72, F73, F74, F75, F76, F77, F78, F79,
+	F80, F81, F82, F83, F84, F85, F86, F87, F88, F89, F90, F91, F92, F93, F94, F95,
+	F96, F97, F98, F99, F100, F101, F102, F103, F104, F105, F106, F107, F108, F109, F110, F111,
+	F112, F113, F114, F115, F116, F117, F118, F119, F120, F121, F122, F123, F124, F125, F126, F127,
+	F128 int
+}
+
+// What the schema compiler refuses is refused here too, before a human sees it.
+func TestATypeWhoseSchemaDoesNotCompileIsRefused(t *testing.T) {
+	s := always(202, accepted)
+	if _, err := ma2h.AskFor[wide](t.Context(), connect(t, s.config()), ask("k")); err == nil || !strings.Contains(err.Error(), "ma2h_test.wide") || s.calls.Load() != 0 {
+		t.Errorf("%d requests: %v", s.calls.Load(), err)
 	}
 }
 
@@ -425,5 +484,13 @@ func TestDecodeTakesExactlyTheMembersOfTheTarget(t *testing.T) {
 	if s := strconv.Quote(r.Actor()); s != `"human:alice"` {
 		t.Error(s)
 	}
-	wants(t, pulled(t, view()).Decode(&got), ma2h.ErrMalformed)
+	if r.Answered("") || r.Edited() {
+		t.Error("an object is an empty text, or edited")
+	}
+	text := pulled(t, view(`"in_reply_to"`, `"state":null,"in_reply_to"`))
+	wants(t, text.Decode(&got), ma2h.ErrMalformed)
+	wants(t, text.Decode(new(string)), ma2h.ErrMalformed)
+	if text.State() != nil {
+		t.Error("a null state is there")
+	}
 }

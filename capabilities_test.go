@@ -152,14 +152,15 @@ func TestAStaleDocumentIsBetterThanNone(t *testing.T) {
 
 func TestAHubThatDoesNotSayStillGetsTheMessage(t *testing.T) {
 	for name, doc := range map[string]func(int) *http.Response{
-		"404":             func(int) *http.Response { return canned(404, "") },
-		"503":             func(int) *http.Response { return canned(503, "") },
-		"no answer":       func(int) *http.Response { return nil },
-		"a page":          func(int) *http.Response { return canned(200, "<html>", "Content-Type", "text/html") },
-		"no version":      func(int) *http.Response { return canned(200, `{}`) },
-		"a bad version":   func(int) *http.Response { return canned(200, `{"ma2h_version":"0.03"}`) },
-		"another major":   func(int) *http.Response { return canned(200, `{"ma2h_version":"1.0"}`) },
-		"a limit of text": func(int) *http.Response { return canned(200, `{"ma2h_version":"0.4","max_body_bytes":"1"}`) },
+		"404":                func(int) *http.Response { return canned(404, "") },
+		"503":                func(int) *http.Response { return canned(503, "") },
+		"no answer":          func(int) *http.Response { return nil },
+		"a page":             func(int) *http.Response { return canned(200, "<html>", "Content-Type", "text/html") },
+		"no version":         func(int) *http.Response { return canned(200, `{}`) },
+		"a bad version":      func(int) *http.Response { return canned(200, `{"ma2h_version":"0.03"}`) },
+		"another major":      func(int) *http.Response { return canned(200, `{"ma2h_version":"1.0"}`) },
+		"a limit of nothing": func(int) *http.Response { return canned(200, `{"ma2h_version":"0.4","max_body_bytes":0}`) },
+		"a limit of text":    func(int) *http.Response { return canned(200, `{"ma2h_version":"0.4","max_body_bytes":"1"}`) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &discovery{doc: doc}
@@ -226,6 +227,21 @@ func TestASubmitDoesNotWaitForACallerWhoHasAllDay(t *testing.T) {
 		cancel()
 		wg.Wait()
 	})
+}
+
+func TestAClockThatStandsAtZeroIsAClock(t *testing.T) {
+	d := &discovery{doc: func(int) *http.Response { return canned(200, fullDoc) }}
+	c := connect(t, over(d), func(cfg *ma2h.Config) { cfg.Now = func() time.Time { return time.Time{} } })
+	if caps, err := c.Capabilities(t.Context()); err != nil || !caps.OffersAck() {
+		t.Errorf("%v %v", caps, err)
+	}
+	c = connect(t, over(d), func(cfg *ma2h.Config) { cfg.Now = func() time.Time { return time.Time{}.Add(time.Second) } })
+	if _, err := c.Ask(t.Context(), shipOrHold("k")); err != nil {
+		t.Error(err)
+	}
+	if docs, _ := d.counts(); docs != 2 {
+		t.Errorf("%d fetches", docs)
+	}
 }
 
 func TestAFetchThatPanicsDoesNotLockOutTheOthers(t *testing.T) {

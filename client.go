@@ -46,6 +46,11 @@ func NewClient(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, url: u, base: strings.TrimRight(u.String(), "/"), caps: &capabilityCache{}, hold: cfg.hold()}
+	if cfg.Outbox == nil {
+		if c.cfg.Outbox, err = newClientOutbox(cfg); err != nil {
+			return nil, err
+		}
+	}
 	c.send = &transport.Transport{
 		HTTP:    transport.Prepare(cfg.HTTPClient),
 		Now:     cfg.Now,
@@ -58,12 +63,12 @@ func NewClient(cfg Config) (*Client, error) {
 
 // Format prints the Hub and the agent, nothing of the credential.
 func (c Client) Format(f fmt.State, _ rune) {
-	redacted(f, "Client", "hub", c.base, "agent", c.cfg.Agent.ID)
+	redacted(f, "Client", "hub", c.url.Host, "agent", c.cfg.Agent.ID)
 }
 
 // LogValue logs what Format prints.
 func (c Client) LogValue() slog.Value {
-	return slog.StringValue(redactedText("Client", "hub", c.base, "agent", c.cfg.Agent.ID))
+	return slog.StringValue(redactedText("Client", "hub", c.url.Host, "agent", c.cfg.Agent.ID))
 }
 
 // Ack is the Hub's acceptance of a message (§8.1).
@@ -207,7 +212,7 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 	if err != nil {
 		return nil, err
 	}
-	call.Once, call.Remembered = key == "", limits.DefaultKeyRetention
+	call.Once, call.Remembered = key == "", c.cfg.KeyRetention
 	if key != "" {
 		call.Broken = func(r *transport.Reply) bool {
 			return r.Status == http.StatusAccepted && !jsontext.Value(r.Body).IsValid()
@@ -253,13 +258,14 @@ func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen
 // because the Hub may hold the message under it.
 func (c *Client) readAck(verb Verb, key string, reply *transport.Reply) (*Ack, error) {
 	var w types.SubmitAck
-	if err := types.Decode(reply.Body, &w); err != nil {
-		return nil, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
-	}
+	derr := types.Decode(reply.Body, &w)
 	if w.ID == "" {
-		return nil, fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol)
+		return nil, errors.Join(fmt.Errorf("%w: submit ack without an id (§8.1)", ErrProtocol), derr)
 	}
 	ack := &Ack{ID: w.ID, Status: w.Status, ReviewURL: w.ReviewURL, Key: key, PollURL: w.PollURL, agent: c.cfg.Agent.ID}
+	if derr != nil {
+		return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, derr)
+	}
 	if w.Status.Known() {
 		if err := w.Validate(); err != nil {
 			return ack, fmt.Errorf("%w: submit ack: %w", ErrProtocol, err)
@@ -326,6 +332,12 @@ type Message struct {
 	Response *Response
 }
 
+// Format prints the id, the type and the status.
+func (m Message) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, m.Wire) }
+
+// LogValue logs what Format prints.
+func (m Message) LogValue() slog.Value { return m.Wire.LogValue() }
+
 // Message reads a message once. Errors: ErrNotFound for an unknown id or
 // another agent's, ErrGone, and those of any call.
 func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
@@ -359,7 +371,7 @@ func readMessage(id string, reply *transport.Reply) (*Message, error) {
 		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if v.Response != nil {
-		m.Response = &Response{wire: *v.Response, pulled: true, bound: true}
+		m.Response = newResponse(*v.Response, true, true)
 	}
 	return &m, nil
 }
@@ -372,63 +384,6 @@ func decodeCanonical(text []byte, v any) error {
 		return err
 	}
 	return types.Decode(doc.Bytes(), v)
-}
-
-// Cancel withdraws an open ask. A nil error means that it ended as cancelled.
-// If it had ended otherwise, errors.As finds a *TerminalError with how: a
-// decision may have been made. Tasks cannot be cancelled (§8.4).
-func (c *Client) Cancel(ctx context.Context, id string) error {
-	target, err := c.messageURL(id, "/cancel")
-	if err != nil {
-		return err
-	}
-	reply, err := c.do(ctx, opCancel, id, http.MethodPost, target, []byte("{}"))
-	if err != nil && !errors.Is(err, ErrAlreadyTerminal) {
-		return err
-	}
-	end := cancelOutcome(reply.Body)
-	if !end.Status.Terminal() {
-		// The Hub said that the message is terminal and not how.
-		m, gerr := c.Message(ctx, id)
-		if gerr != nil {
-			return errors.Join(err, gerr)
-		}
-		end = types.CancelResult{ID: id, Status: m.Wire.Status}
-	}
-	switch {
-	case end.ID != "" && end.ID != id:
-		return fmt.Errorf("%w: cancelled message %s and got another (§8.4)", ErrProtocol, types.Quote(id))
-	case end.Status == types.StatusCancelled:
-		return nil
-	case !end.Status.Terminal():
-		return fmt.Errorf("%w: message %s is %s after a cancel (§8.4)", ErrProtocol, types.Quote(id), types.Quote(string(end.Status)))
-	}
-	lost := &TerminalError{ID: id, Status: end.Status}
-	if r := Resolution(end.Status); r.Known() {
-		lost.Resolution = r
-	}
-	return lost
-}
-
-// cancelOutcome finds {id,status} where Hubs put it: beside the error, in it,
-// or in its details.
-func cancelOutcome(body []byte) types.CancelResult {
-	var w struct {
-		types.CancelResult
-		Error struct {
-			types.CancelResult
-			Details types.CancelResult `json:"details"`
-		} `json:"error"`
-	}
-	if types.Decode(body, &w) != nil {
-		return types.CancelResult{}
-	}
-	for _, r := range []types.CancelResult{w.CancelResult, w.Error.CancelResult, w.Error.Details} {
-		if r.Status != "" {
-			return r
-		}
-	}
-	return types.CancelResult{}
 }
 
 // maxNote is how long a note to a human may be, in bytes.

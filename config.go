@@ -49,9 +49,10 @@ type Config struct {
 	MaxBackoff time.Duration
 
 	// Outbox keeps each submit that has an idempotency key before its first
-	// attempt, and the Hub's acceptance after, so that a crashed agent that
-	// asks again sends the same bytes and gets the same message. Default:
-	// none, and what is not accepted yet is lost with the process.
+	// attempt, and the Hub's acceptance after, so that an agent that asks again
+	// sends the same bytes and gets the same message. One that outlives a crash
+	// is in the stores. Default: a small one in memory, which does so for this
+	// Client and is lost with the process.
 	Outbox Outbox
 	// KeyRetention is how long the Hub remembers an idempotency key (§8.1).
 	// What the Outbox keeps for longer is not sent again by itself. Default:
@@ -69,6 +70,21 @@ type Config struct {
 	// AllowInsecureLoopback lets HubURL and callback URLs be plain http to a
 	// loopback address.
 	AllowInsecureLoopback bool
+}
+
+// Format prints the Hub and the agent, nothing of the credential. User
+// information of a HubURL, which NewClient refuses, may be a secret.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.text()) }
+
+// LogValue logs what Format prints.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.text()) }
+
+func (c *Config) text() string {
+	host := ""
+	if u, err := url.Parse(c.HubURL); err == nil {
+		host = u.Host
+	}
+	return redactedText("Config", "hub", host, "agent", c.Agent.ID)
 }
 
 const (
@@ -215,7 +231,7 @@ func (c *Config) validate() (*url.URL, error) {
 // headerTimeout is how long the caller's transport waits for an answer to
 // begin, where it can be seen.
 func (c *Config) headerTimeout() time.Duration {
-	if tr, ok := c.HTTPClient.Transport.(*http.Transport); ok && tr != nil {
+	if tr, _ := c.HTTPClient.Transport.(*http.Transport); tr != nil {
 		return tr.ResponseHeaderTimeout
 	}
 	return 0
@@ -239,7 +255,7 @@ func checkURL(u *url.URL, loopback bool) error {
 	switch {
 	case u.User != nil:
 		return fmt.Errorf("has user information")
-	case u.Fragment != "" || strings.HasSuffix(u.String(), "#"):
+	case u.Fragment != "":
 		return fmt.Errorf("has a fragment")
 	case u.Scheme == "https":
 		return nil
@@ -256,8 +272,7 @@ func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return net.ParseIP(host).IsLoopback()
 }
 
 // Credential is how an agent authenticates to its Hub. It prints as its scheme

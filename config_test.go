@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/ma2h/ma2h-go"
@@ -61,6 +62,7 @@ func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
 		{"allowed, but no loopback", loop("http://hub.test"), "HubURL"},
 		{"allowed, but a name that looks so", loop("http://localhost.evil.test"), "HubURL"},
 		{"allowed, but an address beside", loop("http://128.0.0.1"), "HubURL"},
+		{"allowed, but another scheme", loop("ftp://127.0.0.1"), "HubURL"},
 		{"https where loopback is allowed", loop("https://hub.test"), ""},
 
 		{"no credential", cred(ma2h.Credential{}), "Credential"},
@@ -77,6 +79,10 @@ func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
 		{"a key in a header of the Hub's", cred(ma2h.APIKeyHeader("x-hub-key", "k")), ""},
 		{"a header without a name", cred(ma2h.APIKeyHeader("", "k")), "Credential"},
 		{"a header with a blank", cred(ma2h.APIKeyHeader("X Key", "k")), "Credential"},
+		{"a header with a digit and a sign", cred(ma2h.APIKeyHeader("x-hub_key.2!", "k")), ""},
+		{"a header with a bracket", cred(ma2h.APIKeyHeader("X[Key", "k")), "Credential"},
+		{"a header with a brace", cred(ma2h.APIKeyHeader("X{Key", "k")), "Credential"},
+		{"a header beyond ASCII", cred(ma2h.APIKeyHeader("X-Ké", "k")), "Credential"},
 		{"a header with a colon", cred(ma2h.APIKeyHeader("X-Key:", "k")), "Credential"},
 		{"a header with a line end", cred(ma2h.APIKeyHeader("X-Key\r\nX", "k")), "Credential"},
 		{"a header that is ours", cred(ma2h.APIKeyHeader("content-type", "k")), "Credential"},
@@ -97,6 +103,8 @@ func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
 		{"AttemptTimeout at the least", func(c *ma2h.Config) { c.AttemptTimeout = time.Second }, ""},
 		{"MaxBackoff below", func(c *ma2h.Config) { c.MaxBackoff = 500*time.Millisecond - 1 }, "MaxBackoff"},
 		{"MaxBackoff at the least", func(c *ma2h.Config) { c.MaxBackoff = 500 * time.Millisecond }, ""},
+		{"KeyRetention below", func(c *ma2h.Config) { c.KeyRetention = time.Minute - 1 }, "KeyRetention"},
+		{"KeyRetention at the least", func(c *ma2h.Config) { c.KeyRetention = time.Minute }, ""},
 		{"a client that is too quick", client(&http.Client{Timeout: 5*time.Second - 1}), "HTTPClient.Timeout"},
 		{"a client that is just slow enough", client(&http.Client{Timeout: 5 * time.Second}), ""},
 		{"a client with a negative timeout", client(&http.Client{Timeout: -1}), "HTTPClient.Timeout"},
@@ -133,10 +141,47 @@ func TestAnErrorOfAConfigNamesTheWayOut(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	cfg = over(http.DefaultTransport)
+	cfg.Credential = ma2h.Credential{}
+	if _, err := ma2h.NewClient(cfg); err == nil || err.Error() != "ma2h: Config.Credential is required (§9.1)" {
+		t.Errorf("%v", err)
+	}
+	cfg = over(http.DefaultTransport)
 	cfg.HubURL = "http://127.0.0.1:1"
 	if _, err := ma2h.NewClient(cfg); err == nil || !strings.Contains(err.Error(), "AllowInsecureLoopback") {
 		t.Errorf("%v", err)
 	}
+}
+
+func TestAConfigAndAClientPrintTheHubAndTheAgent(t *testing.T) {
+	cfg := over(http.DefaultTransport)
+	cfg.HubURL = "https://hub.test:8443/p"
+	if got := fmt.Sprint(cfg); got != "Config{hub=hub.test:8443 agent=deploybot/dev-team}" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(connect(t, cfg)); got != "Client{hub=hub.test:8443 agent=deploybot/dev-team}" {
+		t.Error(got)
+	}
+	cfg.HubURL = "https://hub.test/%zz"
+	if got := fmt.Sprint(cfg); got != `Config{hub="" agent=deploybot/dev-team}` {
+		t.Error(got)
+	}
+}
+
+func TestRandomnessThatFailsLaterGivesTheLongestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		cfg := over(roundTrip(func(*http.Request) (*http.Response, error) {
+			if tries++; tries == 1 {
+				return canned(503, ""), nil
+			}
+			return canned(200, view()), nil
+		}))
+		cfg.Rand = failing{}
+		begin := time.Now()
+		if _, err := connect(t, cfg).Wait(t.Context(), "msg_1"); err != nil || time.Since(begin) != time.Second {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+	})
 }
 
 func TestAClientCopiesWhatItIsGiven(t *testing.T) {
@@ -209,6 +254,7 @@ func TestAConfigFromTheEnvironment(t *testing.T) {
 		{"an API key", map[string]string{"MA2H_TOKEN": "-", "MA2H_API_KEY": "k"}, "", ma2h.Agent{ID: asker}},
 		{"in a GitHub Action", map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "2"}, "", ma2h.Agent{ID: asker, RunID: "77.2", Runtime: "github-actions"}},
 		{"in a GitHub Action, told otherwise", map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "MA2H_RUN_ID": "r", "MA2H_RUNTIME": "cli"}, "", ma2h.Agent{ID: asker, RunID: "r", Runtime: "cli"}},
+		{"in a GitHub Action without a run", map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_RUN_ATTEMPT": "2"}, "", ma2h.Agent{ID: asker, Runtime: "github-actions"}},
 		{"no URL", map[string]string{"MA2H_HUB_URL": "-"}, "MA2H_HUB_URL", ma2h.Agent{}},
 		{"no agent", map[string]string{"MA2H_AGENT_ID": ""}, "MA2H_AGENT_ID", ma2h.Agent{}},
 		{"no credential", map[string]string{"MA2H_TOKEN": "-"}, "neither MA2H_TOKEN nor MA2H_API_KEY", ma2h.Agent{}},

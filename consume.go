@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +15,10 @@ import (
 )
 
 // ConsumeOptions say how directives are consumed. The zero value of an
-// optional field means the default that the field documents.
+// optional field means the default that the field documents. The functions are
+// called from many goroutines, up to Concurrency at a time. A panic in one is
+// contained: then nobody is authorized, there is no note, the doubt stays, and
+// OnReject has returned an error.
 type ConsumeOptions struct {
 	// Authorize says whether a principal may instruct this agent; AllowFrom
 	// makes one from a list. Required: a signature proves who wrote a
@@ -25,16 +29,18 @@ type ConsumeOptions struct {
 	// MaxAttempts is how often a failing directive is acted on in this process
 	// before it goes to DeadLetter. Default: 5.
 	MaxAttempts int
-	// DeadLetter is told once of each directive that this process gives up on:
-	// it has failed MaxAttempts times, or its outcome is in doubt. It is not
-	// acknowledged. Default: it is logged.
+	// DeadLetter is told once of each directive that failed MaxAttempts times,
+	// which this process never acts on again, and of each that is in doubt, which
+	// nobody acts on until InDoubt says so. It is not acknowledged. Default: it
+	// is logged.
 	DeadLetter func(ctx context.Context, d *Directive, err error)
-	// OnReject is told once of each entry that is not acted on: bad signature,
-	// shape, addressee, kind, or an author who may not. An error stops Consume
-	// with that error. Default: it is logged.
+	// OnReject is told of each entry that is not acted on: bad signature,
+	// shape, addressee, kind, or an author who may not. It is told once, however
+	// often the entry comes, unless 50,000 others were rejected in between. An
+	// error stops Consume with that error. Default: it is logged.
 	OnReject func(ctx context.Context, r *RejectedError) error
-	// InDoubt decides about an act whose earlier attempt vanished. Default:
-	// LeaveInDoubt.
+	// InDoubt decides about an act whose earlier attempt vanished, at each
+	// delivery of the directive. Default: LeaveInDoubt.
 	InDoubt func(context.Context, Act) (Doubt, error)
 	// Note is what the human reads as the receipt, cut to 4096 bytes. Default:
 	// none.
@@ -49,9 +55,6 @@ type ConsumeOptions struct {
 const (
 	defaultMaxAttempts = 5
 	defaultGrace       = 30 * time.Second
-	// maxRemembered bounds what a process remembers of failing, dead and
-	// rejected entries. Past it Consume ends rather than forget.
-	maxRemembered = 100_000
 	// ackTime bounds the acknowledgments that go out while shutting down.
 	ackTime = 15 * time.Second
 )
@@ -65,7 +68,9 @@ const (
 // visibility window. When ctx ends it stops draining, gives running acts
 // Grace, acknowledges what was done and returns the context's error. It
 // returns earlier on what waiting cannot mend, such as ErrUnauthenticated, on
-// an error of OnReject, and on ErrUnsupported before the first request.
+// an error of OnReject, and on ErrUnsupported before it asks for anything but
+// the capability document. It is ErrStoreFull when this process has given up on
+// 100,000 directives. Several may run on one Inbox.
 func (in *Inbox) Consume(ctx context.Context, handler func(context.Context, *Directive) error, opts ConsumeOptions) error {
 	w, err := in.newConsumer(handler, opts)
 	if err != nil {
@@ -106,12 +111,16 @@ func (in *Inbox) newConsumer(handler func(context.Context, *Directive) error, op
 	if opts.Grace == 0 {
 		opts.Grace = defaultGrace
 	}
-	return &consumer{
+	w := &consumer{
 		in: in, handler: handler, opts: opts,
-		pipe:  pipeline{ledger: in.cfg.Ledger, replay: in.cfg.Verifier.cfg.Replay, lease: opts.Lease, inDoubt: opts.InDoubt, log: in.log},
+		pipe:  pipeline{ledger: in.cfg.Ledger, replay: in.cfg.Verifier.cfg.Replay, lease: opts.Lease, log: in.log},
 		slots: make(chan struct{}, opts.Concurrency),
-		acks:  acker{in: in, wake: make(chan struct{}, 1)},
-	}, nil
+		acks:  newAcker(in),
+	}
+	if opts.InDoubt != nil {
+		w.pipe.inDoubt = w.inDoubt
+	}
+	return w, nil
 }
 
 type consumer struct {
@@ -120,7 +129,7 @@ type consumer struct {
 	opts    ConsumeOptions
 	pipe    pipeline
 	slots   chan struct{}
-	acks    acker
+	acks    *acker
 	running sync.WaitGroup
 
 	mu   sync.Mutex
@@ -142,7 +151,8 @@ func (w *consumer) run(ctx context.Context) error {
 	ackDone := make(chan struct{})
 	go func() { defer close(ackDone); w.acks.run(acking) }()
 
-	err := w.drain(draining, acting, stop)
+	err := errPanicked
+	w.in.guard(ctx, func() { err = w.drain(draining, acting, stop) })
 
 	idle := make(chan struct{})
 	go func() { w.running.Wait(); close(idle) }()
@@ -180,31 +190,33 @@ func (w *consumer) run(ctx context.Context) error {
 
 // drain takes entries as slots are free and starts each at once.
 func (w *consumer) drain(ctx, acting context.Context, stop context.CancelFunc) error {
-	p := newPacer(w.in.client, w.in.client.hold)
+	drains := w.in.drains()
+	var last *batch
 	for {
 		free, err := w.take(ctx)
 		if err != nil {
 			return err
 		}
-		rows, lapses, err := w.in.hold(ctx, p, free)
-		for range free - min(free, len(rows)) {
+		rows, lapses, err := drains.next(ctx, free)
+		// The Hub may give more than was asked for; it will again.
+		rows = rows[:min(free, len(rows))]
+		for range free - len(rows) {
 			<-w.slots
 		}
 		if err != nil {
-			for range min(free, len(rows)) {
-				<-w.slots
-			}
 			return err
 		}
-		for i, r := range rows {
-			if i >= free {
-				break // the Hub gave more than was asked for; it will again
-			}
-			w.running.Add(1)
-			go func() {
-				defer w.running.Done()
+		b := newBatch(len(rows))
+		for _, r := range rows {
+			w.running.Go(func() {
 				defer func() { <-w.slots }()
-				if err := w.handle(acting, r, lapses); err != nil {
+				e := &entry{row: r, lapses: lapses, batch: b}
+				defer e.judged(false)
+				err := errPanicked
+				if !w.in.guard(acting, func() { err = w.handle(ctx, acting, e) }) {
+					return // it comes again
+				}
+				if err != nil {
 					w.mu.Lock()
 					if w.stop == nil {
 						w.stop = err
@@ -212,12 +224,19 @@ func (w *consumer) drain(ctx, acting context.Context, stop context.CancelFunc) e
 					w.mu.Unlock()
 					stop()
 				}
-			}()
+			})
 		}
-		if len(rows) > 0 {
-			p.next = 0
+		// Entries are followed by the next drain without a pause, unless those
+		// before them were no news: a Hub that does not hide what is being acted
+		// on, or cannot be, is not asked in a loop. The last batch but one is
+		// judged by now, as a rule, and nothing waits.
+		if len(rows) > 0 && (last == nil || last.wait(ctx)) {
+			drains.goOn()
 		}
-		if err := p.pause(ctx); err != nil {
+		if last = b; len(rows) == 0 {
+			last = nil
+		}
+		if err := drains.pace.pause(ctx); err != nil {
 			return fmt.Errorf("ma2h: %s: %w", opInbox, err)
 		}
 	}
@@ -242,60 +261,123 @@ func (w *consumer) take(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// handle takes one entry through the duty list. An error ends Consume.
-func (w *consumer) handle(ctx context.Context, r row, lapses time.Time) error {
-	o, err := w.in.open(ctx, r, lapses)
-	if err == nil && !w.opts.Authorize(o.directive.From()) {
+// batch is the rows of one drain until each is judged: whether it brought
+// something to do. That is known when its act begins, not when it ends.
+type batch struct {
+	mu   sync.Mutex
+	left int
+	news bool
+	done chan struct{}
+}
+
+func newBatch(n int) *batch {
+	return &batch{left: n, done: make(chan struct{})}
+}
+
+// wait reports whether any row brought something to do.
+func (b *batch) wait(ctx context.Context) bool {
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.news
+}
+
+// entry is a row in the hands of one goroutine.
+type entry struct {
+	row
+	lapses time.Time
+	batch  *batch
+	told   bool
+}
+
+// judged tells the batch, the first time.
+func (e *entry) judged(news bool) {
+	if e.told {
+		return
+	}
+	e.told = true
+	b := e.batch
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.news = b.news || news
+	if b.left--; b.left == 0 {
+		close(b.done)
+	}
+}
+
+// handle takes one entry through the duty list. draining ends when no further
+// act may begin, acting a grace after it. An error ends Consume.
+func (w *consumer) handle(draining, acting context.Context, e *entry) error {
+	o, err := w.in.open(acting, e.row, e.lapses)
+	if errors.Is(err, ErrKeySource) {
+		w.in.log.LogAttrs(acting, slog.LevelWarn, "ma2h: entry left, no keys")
+		return nil
+	}
+	if err == nil && !w.authorized(acting, o.directive.From()) {
 		err = fmt.Errorf("%w: the author (§13.5)", ErrNotAuthorized)
 	}
 	if err != nil {
-		if errors.Is(err, ErrKeySource) {
-			w.in.log.LogAttrs(ctx, slog.LevelWarn, "ma2h: entry left, no keys")
-			return nil
-		}
-		return w.reject(ctx, w.in.rejected(r, err))
+		return w.reject(acting, e, w.in.rejected(e.row, err))
 	}
 	d := o.directive
-	if w.in.isDead(d.ID()) {
+	act := d.act(w.in.client.cfg.Agent.ID)
+	switch {
+	case draining.Err() != nil, !time.Now().Before(o.lapses):
+		return nil // the Hub shows it to others, or to the next process
+	case w.in.memory.isDead(d.ID()):
+		// Another process may have been luckier, and died before its ack.
+		if state, err := w.pipe.ledger.Lookup(acting, act); err == nil && state == ActDone {
+			w.acknowledge(acting, e, d)
+		}
 		return nil
 	}
-	if !time.Now().Before(o.lapses) {
-		// The Hub has shown it to others by now; it comes again.
-		return nil
-	}
-	err = w.pipe.run(ctx, item{act: d.act(w.in.client.cfg.Agent.ID), from: o.from, do: func(pipe context.Context) error {
+	err = w.pipe.run(acting, item{act: act, from: o.from, do: func(pipe context.Context) error {
+		e.judged(true)
 		// The pipeline's context does not end with the caller's; acting does,
 		// a grace after it.
 		pipe, cancel := context.WithCancel(pipe)
 		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
+		defer context.AfterFunc(acting, cancel)()
 		return w.handler(pipe, d)
 	}})
 	switch {
 	case err == nil:
-		w.in.log.LogAttrs(ctx, slog.LevelInfo, "ma2h: directive acted on", slog.String("id", types.Quote(d.ID())))
-		w.acks.add(d.ID(), w.note(d))
-		return w.in.forget(d.ID())
+		w.in.log.LogAttrs(acting, slog.LevelInfo, "ma2h: directive acted on", slog.String("id", types.Quote(d.ID())))
+		w.acknowledge(acting, e, d)
 	case failedToAct(err) && !errors.Is(err, ErrOutcomeUnknown):
-		return w.failed(ctx, d, err)
-	case errors.Is(err, ErrAlreadyActed):
-		w.acks.add(d.ID(), w.note(d))
-	case errors.Is(err, ErrInFlight), errors.Is(err, ErrStoreUnavailable), errors.Is(err, ErrStoreFull):
-		w.in.log.LogAttrs(ctx, slog.LevelInfo, "ma2h: entry left for later", slog.String("id", types.Quote(d.ID())), slog.String("reason", reason(err)))
+		return w.failed(acting, d, err)
+	// The bare sentinels are the ledger's and the replay store's word; one that
+	// is wrapped is somebody else's.
+	case err == ErrAlreadyActed:
+		w.acknowledge(acting, e, d)
+	case err == ErrReplay, err == ErrSecondResolution:
+		return w.reject(acting, e, &RejectedError{ID: d.ID(), Err: err})
 	case errors.Is(err, ErrInDoubt), errors.Is(err, ErrOutcomeUnknown):
-		return w.bury(ctx, d, err)
+		return w.bury(acting, d, err, false)
 	default:
-		return w.reject(ctx, &RejectedError{ID: d.ID(), Err: err})
+		w.in.log.LogAttrs(acting, slog.LevelInfo, "ma2h: entry left for later", slog.String("id", types.Quote(d.ID())), slog.String("reason", reason(err)))
 	}
 	return nil
 }
 
-func (w *consumer) note(d *Directive) string {
+// acknowledge queues the acknowledgment of what is committed.
+func (w *consumer) acknowledge(ctx context.Context, e *entry, d *Directive) {
+	w.in.memory.done(d.ID())
+	if w.acks.add(d.ID(), func() string { return w.note(ctx, d) }) {
+		e.judged(true)
+	}
+}
+
+func (w *consumer) note(ctx context.Context, d *Directive) (note string) {
 	if w.opts.Note == nil {
 		return ""
 	}
+	w.in.guard(ctx, func() { note = w.opts.Note(d) })
 	// A note that cannot be sent would keep the acknowledgment back for good.
-	note := strings.ToValidUTF8(w.opts.Note(d), "\ufffd")
+	note = strings.ToValidUTF8(note, "\ufffd")
 	if len(note) > maxNote {
 		cut := maxNote
 		for !utf8.RuneStart(note[cut]) {
@@ -306,153 +388,65 @@ func (w *consumer) note(d *Directive) string {
 	return note
 }
 
-func (w *consumer) failed(ctx context.Context, d *Directive, err error) error {
-	n, full := w.in.fail(d.ID())
-	if full != nil {
-		return full
+func (w *consumer) authorized(ctx context.Context, from string) (ok bool) {
+	w.in.guard(ctx, func() { ok = w.opts.Authorize(from) })
+	return ok
+}
+
+func (w *consumer) inDoubt(ctx context.Context, act Act) (doubt Doubt, err error) {
+	if !w.in.guard(ctx, func() { doubt, err = w.opts.InDoubt(ctx, act) }) {
+		return LeaveInDoubt, nil
 	}
+	return doubt, err
+}
+
+func (w *consumer) failed(ctx context.Context, d *Directive, err error) error {
+	n := w.in.memory.fail(d.ID())
 	w.in.log.LogAttrs(ctx, slog.LevelWarn, "ma2h: directive failed", slog.String("id", types.Quote(d.ID())), slog.Int("attempt", n), slog.String("reason", reason(err)))
 	if n < w.opts.MaxAttempts {
 		return nil
 	}
-	return w.bury(ctx, d, err)
+	return w.bury(ctx, d, err, true)
 }
 
-// bury gives up on a directive in this process and says so once.
-func (w *consumer) bury(ctx context.Context, d *Directive, err error) error {
-	first, full := w.in.remember(w.in.dead, d.ID())
+// bury says once that a directive is given up on, dead, or in doubt.
+func (w *consumer) bury(ctx context.Context, d *Directive, err error, dead bool) error {
+	first, full := w.in.memory.letter(d.ID(), dead)
 	if full != nil || !first {
 		return full
 	}
 	if w.opts.DeadLetter != nil {
-		w.opts.DeadLetter(ctx, d, err)
+		w.in.guard(ctx, func() { w.opts.DeadLetter(ctx, d, err) })
 		return nil
 	}
 	w.in.log.LogAttrs(ctx, slog.LevelError, "ma2h: gave up on directive", slog.String("id", types.Quote(d.ID())), slog.String("reason", reason(err)))
 	return nil
 }
 
-func (w *consumer) reject(ctx context.Context, r *RejectedError) error {
-	first, full := w.in.remember(w.in.reported, r.ID+"\x00"+reason(r.Err))
-	if full != nil || !first {
-		return full
+func (w *consumer) reject(ctx context.Context, e *entry, r *RejectedError) (err error) {
+	content := e.content()
+	if !w.in.memory.report(string(content[:]) + reason(r.Err)) {
+		return nil
 	}
+	e.judged(true)
 	if w.opts.OnReject != nil {
-		return w.opts.OnReject(ctx, r)
+		err = errPanicked
+		w.in.guard(ctx, func() { err = w.opts.OnReject(ctx, r) })
+		return err
 	}
 	w.in.log.LogAttrs(ctx, slog.LevelError, "ma2h: entry rejected", slog.String("id", types.Quote(r.ID)), slog.String("reason", reason(r.Err)))
 	return nil
 }
 
-func (in *Inbox) isDead(id string) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.dead[id]
-}
-
-// remember adds to a set and reports whether it is new there.
-func (in *Inbox) remember(set map[string]bool, key string) (bool, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if set[key] {
-		return false, nil
-	}
-	if len(set) >= maxRemembered {
-		return false, fmt.Errorf("%w: %d entries were rejected or given up on", ErrStoreFull, maxRemembered)
-	}
-	set[key] = true
-	return true, nil
-}
-
-func (in *Inbox) fail(id string) (int, error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.failures[id] == 0 && len(in.failures) >= maxRemembered {
-		return 0, fmt.Errorf("%w: %d directives are failing", ErrStoreFull, maxRemembered)
-	}
-	in.failures[id]++
-	return in.failures[id], nil
-}
-
-func (in *Inbox) forget(id string) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	delete(in.failures, id)
-	return nil
-}
-
-// acker sends acknowledgments in batches: while one is under way the next
-// gathers. What it could not send is redelivered, found done, and sent again.
-type acker struct {
-	in   *Inbox
-	wake chan struct{}
-
-	mu     sync.Mutex
-	queue  []pendingAck
-	closed bool
-}
-
-type pendingAck struct{ id, note string }
-
-func (a *acker) add(id, note string) {
-	a.mu.Lock()
-	a.queue = append(a.queue, pendingAck{id, note})
-	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
-// close lets run end once the queue is empty.
-func (a *acker) close() {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
-// maxAckBatch bounds the ids of one acknowledgment.
-const maxAckBatch = 256
-
-// next takes a batch with one note off the queue.
-func (a *acker) next() (ids []string, note string, closed bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	rest := a.queue[:0]
-	for i, p := range a.queue {
-		if i == 0 {
-			note = p.note
+// guard runs a function of the caller's and reports whether it came back. A
+// panic is logged with its stack and without its value, which may hold content.
+func (in *Inbox) guard(ctx context.Context, f func()) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			in.log.LogAttrs(ctx, slog.LevelError, errPanicked.Error(), slog.String("stack", string(debug.Stack())))
+			ok = false
 		}
-		if p.note == note && len(ids) < maxAckBatch {
-			ids = append(ids, p.id)
-		} else {
-			rest = append(rest, p)
-		}
-	}
-	a.queue = rest
-	return ids, note, a.closed
-}
-
-func (a *acker) run(ctx context.Context) {
-	for {
-		ids, note, closed := a.next()
-		if len(ids) == 0 {
-			if closed {
-				return
-			}
-			select {
-			case <-a.wake:
-			case <-ctx.Done():
-				return
-			}
-			continue
-		}
-		if err := a.in.Ack(ctx, note, ids...); err != nil {
-			a.in.log.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged, the Hub will deliver again", slog.Int("entries", len(ids)), slog.String("error", err.Error()))
-		}
-	}
+	}()
+	f()
+	return true
 }

@@ -12,33 +12,48 @@ import (
 // verified and that is addressed to it. Its text is untrusted input even so:
 // the signature proves the author, not the intent (§13.5). Members that the
 // protocol does not know are not in it.
-type Directive struct{ wire types.Directive }
+type Directive struct {
+	wire hidden[*types.Directive] // nil in the zero Directive
+}
+
+// noDirective is what the zero Directive holds.
+var noDirective types.Directive
+
+func newDirective(w types.Directive) *Directive { return &Directive{wire: hide(&w)} }
+
+// held is never nil and must not be changed.
+func (d *Directive) held() *types.Directive {
+	if d == nil || d.wire == nil {
+		return &noDirective
+	}
+	return d.wire()
+}
 
 // ID identifies the directive; it is the same on every delivery.
-func (d *Directive) ID() string { return d.wire.ID }
+func (d *Directive) ID() string { return d.held().ID }
 
 // From is the author as the Hub attests it: human:<id> or system:<id>.
-func (d *Directive) From() string { return d.wire.From }
+func (d *Directive) From() string { return d.held().From }
 
 // Title is one line.
-func (d *Directive) Title() string { return d.wire.Title }
+func (d *Directive) Title() string { return d.held().Title }
 
 // Body is Markdown, empty if there is none.
-func (d *Directive) Body() string { return d.wire.Body }
+func (d *Directive) Body() string { return d.held().Body }
 
 // Priority is PriorityNormal if the directive does not say.
 func (d *Directive) Priority() Priority {
-	if d.wire.Priority == "" {
+	if d.held().Priority == "" {
 		return Normal
 	}
-	return d.wire.Priority
+	return d.held().Priority
 }
 
 // Tags are labels.
-func (d *Directive) Tags() []string { return slices.Clone(d.wire.Tags) }
+func (d *Directive) Tags() []string { return slices.Clone(d.held().Tags) }
 
 // Context is the attachments. Nothing in this library fetches them.
-func (d *Directive) Context() []Part { return slices.Clone(d.wire.Context) }
+func (d *Directive) Context() []Part { return slices.Clone(d.held().Context) }
 
 // DirectiveAdvisory is what no signature covers (§9.7).
 type DirectiveAdvisory struct {
@@ -49,13 +64,13 @@ type DirectiveAdvisory struct {
 
 // Advisory returns the unsigned members: for display, never for a decision.
 func (d *Directive) Advisory() DirectiveAdvisory {
-	return DirectiveAdvisory{CreatedAt: d.wire.CreatedAt, ExpiresAt: d.wire.ExpiresAt, Sensitive: d.wire.Sensitive}
+	return DirectiveAdvisory{CreatedAt: d.held().CreatedAt, ExpiresAt: d.held().ExpiresAt, Sensitive: d.held().Sensitive}
 }
 
 // Format prints the id.
-func (d *Directive) Format(f fmt.State, _ rune) { redacted(f, "Directive", "id", d.wire.ID) }
+func (d *Directive) Format(f fmt.State, _ rune) { redacted(f, "Directive", "id", d.held().ID) }
 
 // LogValue logs the id.
 func (d *Directive) LogValue() slog.Value {
-	return slog.StringValue(redactedText("Directive", "id", d.wire.ID))
+	return slog.StringValue(redactedText("Directive", "id", d.held().ID))
 }

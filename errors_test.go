@@ -147,6 +147,7 @@ func TestARefusalThatIsNotTheErrorEnvelopeIsReadByItsStatusAlone(t *testing.T) {
 		"an error of text":   {`{"error":"gone"}`, "application/json"},
 		"a code twice":       {`{"error":{"code":"gone","code":"gone"}}`, "application/json"},
 		"no error":           {`{}`, "application/json"},
+		"XML":                {envelope, "application/xml"},
 		"upper case":         {`{"Error":{"Code":"gone"}}`, "application/json"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,6 +275,22 @@ func TestA409OfACancelIsReadWhereverItSaysHowTheMessageEnded(t *testing.T) {
 	err := cancel(t, 409, `{"id":"msg_1","status":"delivered"}`, "")
 	if lost, ok := errors.AsType[*ma2h.TerminalError](err); !ok || lost.Status != types.StatusDelivered || lost.Resolution != "" {
 		t.Errorf("a delivered notify has no resolution: %+v", err)
+	}
+}
+
+func TestAnAPIErrorSaysWhatItKnowsAndNoMore(t *testing.T) {
+	get := func(status int, body string, header ...string) error {
+		_, err := connect(t, always(status, body, header...).config()).Message(t.Context(), "msg_1")
+		return err
+	}
+	for want, err := range map[string]error{
+		"ma2h: get msg_1: 422 too_big: the Hub refused a field's value, asked to wait 7s": get(422, `{"error":{"code":"too_big","message":"m"}}`, "Retry-After", "7"),
+		"ma2h: get msg_1: 404: no such message":                                           get(404, ""),
+		"ma2h: submit: 418":                                                               &ma2h.APIError{Op: "submit", Status: 418},
+	} {
+		if err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
 	}
 }
 

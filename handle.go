@@ -47,13 +47,13 @@ func ParseHandle(s string) (Handle, error) {
 		return h, fmt.Errorf("%w: handle of %d bytes", ErrMalformed, len(text))
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
+	if err != nil || strings.ContainsAny(text, "\r\n") {
 		return h, fmt.Errorf("%w: handle is not base64url", ErrMalformed)
 	}
 	if err := types.Decode(b, &h); err != nil {
 		return Handle{}, fmt.Errorf("%w: handle: %w", ErrMalformed, err)
 	}
-	if h.MessageID == "" || len(h.MessageID) > limits.MaxIDLen || h.AgentID == "" {
+	if h.MessageID == "" || len(h.MessageID) > limits.MaxIDLen || h.AgentID == "" || len(h.AgentID) > limits.MaxIDLen {
 		return Handle{}, fmt.Errorf("%w: handle lacks an id", ErrMalformed)
 	}
 	return h, nil

@@ -1,25 +1,18 @@
 package ma2h
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/ma2h/ma2h-go/internal/header"
 	"github.com/ma2h/ma2h-go/internal/limits"
-	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -37,7 +30,7 @@ type InboxConfig struct {
 	// SingleReplica says that no second process drains this mailbox, and that
 	// acting again after a restart does no harm.
 	SingleReplica bool
-	// Logger gets ids, states and reasons, never content. Default: none.
+	// Logger gets ids, states and reasons, never content. Default: the Client's.
 	Logger *slog.Logger
 }
 
@@ -47,11 +40,7 @@ type Inbox struct {
 	cfg    InboxConfig
 	client *Client
 	log    *slog.Logger
-
-	mu       sync.Mutex
-	failures map[string]int  // failed attempts by directive id
-	dead     map[string]bool // given up on in this process
-	reported map[string]bool // rejections that were reported
+	memory consumerMemory
 }
 
 // NewInbox checks cfg. It does no I/O.
@@ -66,6 +55,8 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 		return nil, bad("Verifier", "§9.7", "with DirectiveKeys is required")
 	case cfg.Verifier.cfg.AgentID != cfg.Client.cfg.Agent.ID:
 		return nil, bad("Verifier", "§9.1", "is of another agent than the Client")
+	case !cfg.Verifier.received.IsZero():
+		return nil, bad("Verifier", "§9.7", "is one of ReceivedAt, which judges a single delivery")
 	}
 	_, forgets := cfg.Ledger.(volatile)
 	if _, also := cfg.Verifier.cfg.Replay.(volatile); cfg.Ledger != nil && (forgets || also) && !cfg.SingleReplica {
@@ -74,10 +65,7 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = cfg.Client.cfg.Logger
 	}
-	return &Inbox{
-		cfg: cfg, client: cfg.Client, log: cfg.Logger,
-		failures: make(map[string]int), dead: make(map[string]bool), reported: make(map[string]bool),
-	}, nil
+	return &Inbox{cfg: cfg, client: cfg.Client, log: cfg.Logger}, nil
 }
 
 // Entry is a directive that was drained and verified, waiting for its Ack.
@@ -133,12 +121,15 @@ type DrainOptions struct {
 // ones. Each is handed out once: Drain claims its delivery. Acting at most
 // once across redeliveries is the caller's, or Consume's.
 func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error) {
-	ep, err := in.endpoints(ctx)
-	if err != nil {
-		return nil, err
+	if opts.Max < 0 {
+		return nil, invalid("DrainOptions.Max", "§8.7", "is %d", opts.Max)
 	}
 	if opts.Wait < 0 || opts.Wait > limits.MaxHold {
 		return nil, invalid("DrainOptions.Wait", "§8.7", "is %s, not 0 to %s", opts.Wait, limits.MaxHold)
+	}
+	ep, err := in.endpoints(ctx)
+	if err != nil {
+		return nil, err
 	}
 	call, err := in.client.call(ctx, opInbox, http.MethodGet, ep.drain(opts.Max, min(opts.Wait, in.client.hold)), nil)
 	if err != nil {
@@ -155,7 +146,7 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 	case reply.Status != http.StatusOK:
 		return nil, apiError(opInbox, "", reply, in.client.cfg.Now())
 	}
-	rows, err := readBatch(reply)
+	rows, err := readBatch(reply.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -178,14 +169,14 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 
 // All drains until ctx ends or the loop breaks, and yields each verified
 // entry; breaking acknowledges nothing. What the loop has not come to before
-// its window ends is left for the Hub to deliver again. A rejected entry is yielded as a
-// *RejectedError and the loop may go on; any other error is the last. Ranging
-// twice starts anew.
+// its window ends is left for the Hub to deliver again. A rejected entry is
+// yielded as a *RejectedError and the loop may go on; any other error is the
+// last. Ranging twice starts anew.
 func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		p := newPacer(in.client, in.client.hold)
+		drains := in.drains()
 		for {
-			rows, lapses, err := in.hold(ctx, p, 0)
+			rows, lapses, err := drains.next(ctx, 0)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -215,9 +206,9 @@ func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 				}
 			}
 			if len(rows) > 0 {
-				p.next = 0
+				drains.goOn()
 			}
-			if err := p.pause(ctx); err != nil {
+			if err := drains.pace.pause(ctx); err != nil {
 				yield(nil, fmt.Errorf("ma2h: %s: %w", opInbox, err))
 				return
 			}
@@ -319,99 +310,6 @@ func (ep endpoints) drain(most int, wait time.Duration) string {
 	return ep.pollURL + sep + q.Encode()
 }
 
-// hold sends one held drain. No news is no rows.
-func (in *Inbox) hold(ctx context.Context, p *pacer, most int) ([]row, time.Time, error) {
-	ep, err := in.endpoints(ctx)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	begin := time.Now()
-	reply, err := in.client.holdOnce(ctx, p, opInbox, ep.drain(most, p.hold))
-	switch {
-	case err != nil:
-		return nil, time.Time{}, fmt.Errorf("ma2h: %s: %w", opInbox, err)
-	case reply == nil:
-		return nil, time.Time{}, nil
-	case reply.Status != http.StatusOK:
-		return nil, time.Time{}, apiError(opInbox, "", reply, in.client.cfg.Now())
-	}
-	rows, err := readBatch(reply)
-	return rows, ep.lapse(begin), err
-}
-
-// row is one entry of a drain as it came.
-type row struct {
-	entry types.InboxEntry
-	err   error // it has not the form of an entry
-}
-
-// readBatch takes the rows apart before it reads any strictly, so that one that
-// is out of form does not keep the others from being acted on.
-func readBatch(reply *transport.Reply) ([]row, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(reply.Body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	raws, err := splitBatch(dec)
-	if err != nil {
-		if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errNotJSON // its own text may quote the body
-		}
-		return nil, fmt.Errorf("%w: drain: %w", ErrProtocol, err)
-	}
-	rows := make([]row, len(raws))
-	for i, raw := range raws {
-		rows[i].err = types.Decode(raw, &rows[i].entry)
-	}
-	return rows, nil
-}
-
-var (
-	errNotJSON    = errors.New("not valid JSON")
-	errNoMessages = errors.New("no object with one array messages (§8.7)")
-)
-
-func splitBatch(dec *jsontext.Decoder) (raws []types.Raw, err error) {
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, cmp.Or(err, errNoMessages)
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		if name.String() != "messages" {
-			if err := dec.SkipValue(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '[' || raws != nil {
-			return nil, cmp.Or(err, errNoMessages)
-		}
-		raws = []types.Raw{}
-		for dec.PeekKind() != ']' {
-			v, err := dec.ReadValue()
-			if err != nil {
-				return nil, err
-			}
-			if len(raws) < maxRows {
-				raws = append(raws, types.Raw(v.Clone()))
-			}
-		}
-		if _, err := dec.ReadToken(); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	if _, err := dec.ReadToken(); err != io.EOF {
-		return nil, cmp.Or(err, errNotJSON)
-	}
-	if raws == nil {
-		return nil, errNoMessages
-	}
-	return raws, nil
-}
-
 // opened is an entry that verified and is not claimed yet.
 type opened struct {
 	directive *Directive
@@ -421,17 +319,18 @@ type opened struct {
 
 // open verifies an entry: signature, shape, addressee (§13.4).
 func (in *Inbox) open(ctx context.Context, r row, lapses time.Time) (opened, error) {
-	if r.err != nil {
-		return opened{}, fmt.Errorf("%w: %w", ErrMalformed, r.err)
+	w, err := r.entry()
+	if err != nil {
+		return opened{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if r.entry.Directive == nil {
-		return opened{}, fmt.Errorf("%w: %s", ErrUnknownEntry, types.Quote(r.entry.Kind))
+	if w.Directive == nil {
+		return opened{}, fmt.Errorf("%w: %s", ErrUnknownEntry, types.Quote(w.Kind))
 	}
-	sig, err := header.Parse(r.entry.Signature)
+	sig, err := header.Parse(w.Signature)
 	if err != nil {
 		return opened{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	from, d, err := in.cfg.Verifier.directive(ctx, sig, r.entry.Directive)
+	from, d, err := in.cfg.Verifier.directive(ctx, sig, w.Directive)
 	if err != nil {
 		return opened{}, err
 	}
@@ -442,6 +341,8 @@ func (in *Inbox) rejected(r row, err error) *RejectedError {
 	var w struct {
 		ID string `json:"id"`
 	}
-	_ = types.Decode(r.entry.Directive, &w)
+	if e, err := r.entry(); err == nil {
+		_ = types.Decode(e.Directive, &w)
+	}
 	return &RejectedError{ID: clean(w.ID, limits.MaxQuoted), Err: err}
 }

@@ -12,10 +12,13 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ma2h/ma2h-go/types"
@@ -32,7 +35,8 @@ const minHMACKey = 16
 // whoever is given the key returns it.
 type Key struct {
 	alg       string
-	hmac      []byte
+	secret    hidden[[]byte] // hmac-sha256
+	macs      *sync.Pool     // of hash.Hash under secret, which is hashed once a Hash
 	public    ed25519.PublicKey
 	notBefore time.Time
 	notAfter  time.Time
@@ -80,7 +84,12 @@ func hmacKey(constructor string, secret []byte) Key {
 	if len(secret) < minHMACKey {
 		return badKey(constructor, "is %d bytes, below %d", len(secret), minHMACKey)
 	}
-	return Key{alg: types.AlgHMACSHA256, hmac: bytes.Clone(secret)}
+	if len(bytes.Trim(secret, "\x00")) == 0 || len(bytes.TrimSpace(secret)) == 0 {
+		return badKey(constructor, "is all zero or blank")
+	}
+	secret = bytes.Clone(secret)
+	macs := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
+	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
 
 // Ed25519Key is a raw public key of 32 bytes.
@@ -154,23 +163,19 @@ func (k *Key) check() error {
 func (k *Key) verify(text []byte, macs [][]byte) bool {
 	if k.alg == types.AlgEd25519 {
 		for _, m := range macs {
-			if len(m) == ed25519.SignatureSize && ed25519.Verify(k.public, text, m) {
+			if ed25519.Verify(k.public, text, m) {
 				return true
 			}
 		}
 		return false
 	}
+	mac := k.macs.Get().(hash.Hash)
+	defer k.macs.Put(mac)
+	mac.Reset()
+	mac.Write(text)
 	var buf [sha256.Size]byte
-	var want []byte
+	want := mac.Sum(buf[:0])
 	for _, m := range macs {
-		if len(m) != sha256.Size {
-			continue
-		}
-		if want == nil {
-			mac := hmac.New(sha256.New, k.hmac)
-			mac.Write(text)
-			want = mac.Sum(buf[:0])
-		}
 		if hmac.Equal(want, m) {
 			return true
 		}
@@ -195,7 +200,20 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(k.text()) }
 // MarshalJSON writes the algorithm.
 func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(k.text()) }
 
-// KeyRing is the keys of one purpose, in order of preference.
+// usedBy reports whether the key is also one of s's seal keys, which the
+// protocol wants distinct (§9.3).
+func (k *Key) usedBy(s *Sealer) bool {
+	switch {
+	case s == nil:
+		return false
+	case k.secret != nil:
+		return s.usesKey(k.secret())
+	}
+	return len(k.public) > 0 && s.usesKey(k.public)
+}
+
+// KeyRing is the keys of one purpose, in order of preference. It prints as
+// their number.
 type KeyRing struct {
 	keys   []Key
 	source func(context.Context) ([]Key, error)
@@ -214,7 +232,7 @@ func KeysFunc(f func(context.Context) ([]Key, error)) KeyRing { return KeyRing{s
 
 func (r KeyRing) empty() bool { return r.source == nil && len(r.keys) == 0 }
 
-func checkKeys(keys []Key) error {
+func checkKeys(keys []Key, seals *Sealer) error {
 	if len(keys) == 0 || len(keys) > maxKeys {
 		return invalid("Keys", "§9.2", "holds %d keys, not 1 to %d", len(keys), maxKeys)
 	}
@@ -222,11 +240,14 @@ func checkKeys(keys []Key) error {
 		if err := keys[i].check(); err != nil {
 			return fmt.Errorf("ma2h: key %d of %d: %w", i+1, len(keys), err)
 		}
+		if keys[i].usedBy(seals) {
+			return invalid(fmt.Sprintf("Keys[%d]", i), "§9.3", "is also a seal key; the two must differ")
+		}
 	}
 	return nil
 }
 
-func (r KeyRing) current(ctx context.Context) ([]Key, error) {
+func (r KeyRing) current(ctx context.Context, seals *Sealer) ([]Key, error) {
 	if r.source == nil {
 		return r.keys, nil
 	}
@@ -234,8 +255,24 @@ func (r KeyRing) current(ctx context.Context) ([]Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
-	if err := checkKeys(keys); err != nil {
+	if err := checkKeys(keys, seals); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
 	return keys, nil
+}
+
+// Format prints how many keys there are.
+func (r KeyRing) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.text()) }
+
+// LogValue logs what Format prints.
+func (r KeyRing) LogValue() slog.Value { return slog.StringValue(r.text()) }
+
+// MarshalJSON writes what Format prints.
+func (r KeyRing) MarshalJSON() ([]byte, error) { return json.Marshal(r.text()) }
+
+func (r KeyRing) text() string {
+	if r.source != nil {
+		return redactedText("KeyRing", "keys", "from a func")
+	}
+	return redactedText("KeyRing", "keys", strconv.Itoa(len(r.keys)))
 }

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
+	"math"
 	"time"
 )
 
@@ -37,15 +37,10 @@ type MemoryStore struct {
 	now       func() time.Time
 	retention time.Duration
 	start     time.Time
-	perShard  int
-	jtis      [shards]shard[jtiEntry]
-	acts      [shards]shard[actEntry]
-	submits   [shards]shard[submitEntry]
+	jtis      table[jtiEntry]
+	acts      table[actEntry]
+	submits   table[submitEntry]
 }
-
-const shards = 64
-
-type digest [16]byte
 
 type jtiEntry struct {
 	lease int64 // end of a provisional claim, 0 once final
@@ -75,12 +70,10 @@ func NewMemoryStore(cfg MemoryConfig) (*MemoryStore, error) {
 		return nil, invalid("MemoryConfig.Retention", "§8.2", "is %s, below 1m", cfg.Retention)
 	}
 	s := &MemoryStore{now: cfg.Now, retention: cfg.Retention, start: cfg.Now()}
-	s.perShard = max(1, (cfg.MaxEntries+shards-1)/shards)
-	for i := range shards {
-		s.jtis[i].slot = int64(time.Second)
-		s.acts[i].slot = int64(max(time.Second, cfg.Retention/1024))
-		s.submits[i].slot = s.acts[i].slot
-	}
+	s.jtis.init(cfg.MaxEntries, time.Second)
+	slot := max(time.Second, cfg.Retention/1024)
+	s.acts.init(cfg.MaxEntries, slot)
+	s.submits.init(cfg.MaxEntries, slot)
 	return s, nil
 }
 
@@ -93,8 +86,17 @@ func (s *MemoryStore) clock() int64 {
 	return min(wall, s.start.UnixNano()+int64(now.Sub(s.start)))
 }
 
+// after is d past now, and the end of time where there is none.
+func after(now int64, d time.Duration) int64 {
+	if d > 0 && now > math.MaxInt64-int64(d) {
+		return math.MaxInt64
+	}
+	return now + int64(d)
+}
+
 func keyDigest(key string) digest {
-	sum := sha256.Sum256([]byte(key))
+	var buf [256]byte // spares an allocation
+	sum := sha256.Sum256(append(buf[:0], key...))
 	return digest(sum[:16])
 }
 
@@ -104,26 +106,24 @@ func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time
 		return 0, err
 	}
 	d, now := keyDigest(key), s.clock()
-	sh := &s.jtis[d[0]%shards]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	full := sh.full(now, s.perShard)
-	if e, ok := sh.get(d, now); ok {
-		if e.lease == 0 {
-			return Seen, nil
+	state := Fresh
+	err := s.jtis.claim(d, now, func(e jtiEntry, ok bool) (jtiEntry, int64, bool) {
+		switch {
+		case ok && e.lease == 0:
+			state = Seen
+		case ok && now < e.lease:
+			state = Pending
 		}
-		if now < e.lease {
-			return Pending, nil
+		taken := jtiEntry{lease: after(now, lease)}
+		if lease == 0 {
+			taken.lease = 0 // final at once
 		}
-	} else if full {
-		return 0, ErrStoreFull
+		return taken, after(now, max(lease, keep)), state == Fresh
+	})
+	if err != nil {
+		return 0, err
 	}
-	e := jtiEntry{lease: now + int64(lease)}
-	if lease == 0 {
-		e.lease = 0
-	}
-	sh.put(d, e, now+int64(max(lease, keep)))
-	return Fresh, nil
+	return state, nil
 }
 
 // SettleJTI implements ReplayStore.
@@ -131,17 +131,17 @@ func (s *MemoryStore) SettleJTI(ctx context.Context, key string, final bool) err
 	if err := errors.Join(ctx.Err(), checkStoreKey("key", "§9.2", key)); err != nil {
 		return err
 	}
-	d, now := keyDigest(key), s.clock()
-	sh := &s.jtis[d[0]%shards]
+	d := keyDigest(key)
+	sh := s.jtis.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.live[d]
 	switch {
 	case !ok:
-	case !final && e.value.lease != 0:
-		delete(sh.live, d)
 	case final:
-		sh.put(d, jtiEntry{}, max(e.until, now))
+		sh.put(d, jtiEntry{}, e.until)
+	case e.value.lease != 0:
+		sh.drop(d)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (s *MemoryStore) Lookup(ctx context.Context, act Act) (ActState, error) {
 		return 0, err
 	}
 	d, now := keyDigest(act.Key), s.clock()
-	sh := &s.acts[d[0]%shards]
+	sh := s.acts.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.get(d, now)
@@ -181,20 +181,20 @@ func (s *MemoryStore) Reserve(ctx context.Context, act Act, lease time.Duration,
 		return Reservation{}, err
 	}
 	d, v, now := keyDigest(act.Key), keyDigest(act.Resolution), s.clock()
-	token := newToken()
-	sh := &s.acts[d[0]%shards]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	full := sh.full(now, s.perShard)
-	if e, ok := sh.get(d, now); ok {
-		if state := e.state(v, now); state != ActInDoubt || !takeDoubt {
-			return Reservation{State: state}, nil
+	res := Reservation{State: ActClaimed, Token: newToken()}
+	err := s.acts.claim(d, now, func(e actEntry, ok bool) (actEntry, int64, bool) {
+		if ok {
+			if state := e.state(v, now); state != ActInDoubt || !takeDoubt {
+				res = Reservation{State: state}
+			}
 		}
-	} else if full {
-		return Reservation{}, ErrStoreFull
+		end := after(now, lease)
+		return actEntry{variant: v, token: res.Token, lease: end}, after(end, s.retention), res.State == ActClaimed
+	})
+	if err != nil {
+		return Reservation{}, err
 	}
-	sh.put(d, actEntry{variant: v, token: token, lease: now + int64(lease)}, now+int64(lease+s.retention))
-	return Reservation{State: ActClaimed, Token: token}, nil
+	return res, nil
 }
 
 // Commit implements Ledger.
@@ -204,7 +204,7 @@ func (s *MemoryStore) Commit(ctx context.Context, act Act, token Token) error {
 			return ErrLeaseLost
 		}
 		e.lease = 0
-		sh.put(d, e, now+int64(s.retention))
+		sh.put(d, e, after(now, s.retention))
 		return nil
 	})
 }
@@ -215,7 +215,7 @@ func (s *MemoryStore) Release(ctx context.Context, act Act, token Token) error {
 		if now >= e.lease {
 			return ErrLeaseLost
 		}
-		delete(sh.live, d)
+		sh.drop(d)
 		return nil
 	})
 	if errors.Is(err, errAbsent) {
@@ -231,7 +231,7 @@ func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
 			return ErrLeaseLost
 		}
 		e.lease = min(e.lease, now)
-		sh.put(d, e, now+int64(s.retention))
+		sh.put(d, e, after(now, s.retention))
 		return nil
 	})
 }
@@ -244,7 +244,7 @@ func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change f
 		return err
 	}
 	d, now := keyDigest(act.Key), s.clock()
-	sh := &s.acts[d[0]%shards]
+	sh := s.acts.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, ok := sh.get(d, now)
@@ -268,84 +268,4 @@ func newToken() Token {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
 	return Token(binary.BigEndian.Uint64(b[:])>>1 | 1)
-}
-
-// shard is a map whose entries expire: each is listed under the time slot in
-// which it ends, and a slot that has passed is emptied a few entries at a
-// time, so no call ever scans the map.
-type shard[V any] struct {
-	mu    sync.Mutex
-	live  map[digest]timed[V]
-	slot  int64 // length of a slot in nanoseconds
-	slots map[int64][]digest
-	next  int64 // the earliest slot that may hold entries
-}
-
-type timed[V any] struct {
-	value V
-	until int64
-}
-
-// expireStep bounds the steps of one cleaning. It is above one, so that
-// cleaning outruns filling.
-const expireStep = 16
-
-func (s *shard[V]) get(d digest, now int64) (V, bool) {
-	e, ok := s.live[d]
-	if !ok || now >= e.until {
-		var none V
-		return none, false
-	}
-	return e.value, true
-}
-
-// put stores an entry and lists it under the slot of its end. An entry that
-// had a later end keeps its place there; expire looks at the entry itself.
-func (s *shard[V]) put(d digest, v V, until int64) {
-	if s.live == nil {
-		s.live = make(map[digest]timed[V])
-		s.slots = make(map[int64][]digest)
-	}
-	old, had := s.live[d]
-	s.live[d] = timed[V]{v, until}
-	slot := until/s.slot + 1
-	if had && old.until/s.slot+1 == slot {
-		return
-	}
-	s.slots[slot] = append(s.slots[slot], d)
-	if len(s.slots) == 1 || slot < s.next {
-		s.next = slot
-	}
-}
-
-// expire drops entries whose time has passed, a few at a time, and reports
-// whether it has come to the end of them.
-func (s *shard[V]) expire(now int64) bool {
-	last := now / s.slot
-	for range expireStep {
-		if s.next > last || len(s.slots) == 0 {
-			return true
-		}
-		list := s.slots[s.next]
-		if len(list) == 0 {
-			delete(s.slots, s.next)
-			s.next++
-			continue
-		}
-		d := list[len(list)-1]
-		s.slots[s.next] = list[:len(list)-1]
-		if e, ok := s.live[d]; ok && now >= e.until {
-			delete(s.live, d)
-		}
-	}
-	return false
-}
-
-// full cleans as a claim does, and further if there seems to be no room.
-func (s *shard[V]) full(now int64, most int) bool {
-	done := s.expire(now)
-	for len(s.live) >= most && !done {
-		done = s.expire(now)
-	}
-	return len(s.live) >= most
 }

@@ -8,6 +8,31 @@ import (
 	"time"
 )
 
+// clientOutbox is the Outbox of a Client that was given none. It makes asking
+// again safe within the process, and is no reason to refuse a submit: what it
+// has no room for is sent all the same.
+type clientOutbox struct{ *MemoryStore }
+
+// clientOutboxSize bounds it in submits.
+const clientOutboxSize = 1024
+
+func newClientOutbox(cfg Config) (Outbox, error) {
+	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Retention: cfg.KeyRetention, Now: cfg.Now})
+	if err != nil {
+		return nil, err
+	}
+	return clientOutbox{s}, nil
+}
+
+// PutSubmit implements Outbox.
+func (o clientOutbox) PutSubmit(ctx context.Context, key SubmitKey, body []byte) (Submit, error) {
+	kept, err := o.MemoryStore.PutSubmit(ctx, key, body)
+	if errors.Is(err, ErrStoreFull) {
+		return Submit{Body: body, Created: true}, nil
+	}
+	return kept, err
+}
+
 type submitEntry struct {
 	body, ack []byte
 	put       int64
@@ -20,22 +45,24 @@ func (e submitEntry) submit(now int64) Submit {
 // PutSubmit implements Outbox, for tests: what must outlive a crash belongs on
 // a disk.
 func (s *MemoryStore) PutSubmit(ctx context.Context, key SubmitKey, body []byte) (Submit, error) {
-	sh, d, now, err := s.submitShard(ctx, key)
+	d, err := submitDigest(ctx, key)
 	if err != nil {
 		return Submit{}, err
 	}
-	defer sh.mu.Unlock()
-	full := sh.full(now, s.perShard)
-	if e, ok := sh.get(d, now); ok {
-		return e.submit(now), nil
+	now := s.clock()
+	kept := submitEntry{body: slices.Clone(body), put: now}
+	created := true
+	err = s.submits.claim(d, now, func(e submitEntry, ok bool) (submitEntry, int64, bool) {
+		if ok {
+			kept, created = e, false
+		}
+		return kept, after(now, s.retention), created
+	})
+	if err != nil {
+		return Submit{}, err
 	}
-	if full {
-		return Submit{}, ErrStoreFull
-	}
-	e := submitEntry{body: slices.Clone(body), put: now}
-	sh.put(d, e, now+int64(s.retention))
-	out := e.submit(now)
-	out.Created = true
+	out := kept.submit(now)
+	out.Created = created
 	return out, nil
 }
 
@@ -62,7 +89,7 @@ func (s *MemoryStore) AckSubmit(ctx context.Context, key SubmitKey, ack []byte) 
 	defer sh.mu.Unlock()
 	if e, ok := sh.get(d, now); ok && e.ack == nil {
 		e.ack = slices.Clone(ack)
-		sh.put(d, e, e.put+int64(s.retention))
+		sh.put(d, e, after(e.put, s.retention))
 	}
 	return nil
 }
@@ -75,18 +102,25 @@ func (s *MemoryStore) DropSubmit(ctx context.Context, key SubmitKey) error {
 	}
 	defer sh.mu.Unlock()
 	if e, ok := sh.get(d, now); ok && e.ack == nil {
-		delete(sh.live, d)
+		sh.drop(d)
 	}
 	return nil
 }
 
 // submitShard returns the shard of key with its lock held, unless it fails.
 func (s *MemoryStore) submitShard(ctx context.Context, key SubmitKey) (*shard[submitEntry], digest, int64, error) {
-	if err := errors.Join(ctx.Err(), key.Validate()); err != nil {
-		return nil, digest{}, 0, err
+	d, err := submitDigest(ctx, key)
+	if err != nil {
+		return nil, d, 0, err
 	}
-	d := keyDigest(strconv.Itoa(len(key.AgentID)) + ":" + key.AgentID + key.Key)
-	sh := &s.submits[d[0]%shards]
+	sh := s.submits.shard(d)
 	sh.mu.Lock()
 	return sh, d, s.clock(), nil
+}
+
+func submitDigest(ctx context.Context, key SubmitKey) (digest, error) {
+	if err := errors.Join(ctx.Err(), key.Validate()); err != nil {
+		return digest{}, err
+	}
+	return keyDigest(strconv.Itoa(len(key.AgentID)) + ":" + key.AgentID + key.Key), nil
 }

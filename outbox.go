@@ -160,7 +160,8 @@ func refused(err error) bool {
 	if _, open := errors.AsType[*SubmitError](err); open {
 		return false
 	}
-	return isAPI(err)
+	_, said := errors.AsType[*APIError](err)
+	return said
 }
 
 func (c *Client) keptAck(key string, text []byte) (*Ack, error) {

@@ -57,6 +57,9 @@ type pipeline struct {
 	replay  ReplayStore   // nil: the delivery was not signed, or is claimed already
 	lease   time.Duration // how long an act may take
 	inDoubt func(context.Context, Act) (Doubt, error)
+	// patient has a claim outlast the caller's context: a Hub that hangs up
+	// while the store answers would leave an act in doubt that never began.
+	patient bool
 	log     *slog.Logger
 }
 
@@ -68,7 +71,7 @@ type item struct {
 }
 
 // run acts on it once. Nil means that this call acted and recorded it.
-func (p *pipeline) run(ctx context.Context, it item) error {
+func (p *pipeline) run(ctx context.Context, it item) (err error) {
 	state, err := p.ledger.Lookup(ctx, it.act)
 	if err != nil {
 		return storeError(err)
@@ -90,8 +93,12 @@ func (p *pipeline) run(ctx context.Context, it item) error {
 	if err != nil {
 		return err
 	}
+	// Deferred, because a policy or store of the caller's may panic. The bare
+	// sentinel is the ledger's word; one that is wrapped is somebody else's.
+	final := false
+	defer func() { settle(ctx, final) }()
 	err = p.reserveAndAct(ctx, it)
-	settle(ctx, err == nil || !failedToAct(err) && errors.Is(err, ErrAlreadyActed))
+	final = err == nil || err == ErrAlreadyActed
 	return err
 }
 
@@ -134,6 +141,14 @@ func (p *pipeline) claimReplay(ctx context.Context, d delivery) (func(context.Co
 
 func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 	begin := time.Now()
+	if err := ctx.Err(); err != nil {
+		return storeError(err)
+	}
+	if p.patient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+	}
 	res, err := p.ledger.Reserve(ctx, it.act, p.lease, false)
 	if err != nil {
 		return storeError(err)
@@ -156,10 +171,12 @@ func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 // so.
 func (p *pipeline) resolveDoubt(ctx context.Context, act Act) (Reservation, error) {
 	doubt, err := p.inDoubt(ctx, act)
-	if err != nil {
-		return Reservation{}, fmt.Errorf("%w: %w", ErrInDoubt, err)
-	}
-	if doubt == LeaveInDoubt {
+	switch {
+	case err != nil:
+		// Told and not wrapped: whatever sentinel it is says nothing about the
+		// delivery.
+		return Reservation{}, fmt.Errorf("%w: %v", ErrInDoubt, err)
+	case doubt != ActAgain && doubt != TakeAsDone:
 		return Reservation{State: ActInDoubt}, nil
 	}
 	res, err := p.ledger.Reserve(ctx, act, p.lease, true)

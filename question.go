@@ -207,7 +207,7 @@ func (t *Task) message(self string) (types.Message, error) {
 // checkQuestion refuses what the Hub would: a schema that is not flat, a
 // default that is not an answer.
 func checkQuestion(r *types.Request) error {
-	if r.Mode == types.ModeInput && r.Schema != nil {
+	if r.Schema != nil {
 		if _, err := schema.CompileInput(r.Schema); err != nil {
 			return fmt.Errorf("ma2h: Ask.Request: %w", err)
 		}
@@ -255,13 +255,6 @@ func checkCallback(cb *Callback, loopback bool) error {
 			if ref != "" && !refForm.MatchString(ref) {
 				return invalid("callback.auth."+field, "§8.3", "is not a reference such as env:NAME; a secret itself never goes here")
 			}
-		}
-		want := cb.Auth.TokenRef
-		if cb.Auth.Scheme == types.AuthHMAC {
-			want = cb.Auth.SecretRef
-		}
-		if want == "" {
-			return invalid("callback.auth", "§8.3", "lacks the reference of its scheme")
 		}
 	}
 	return nil

@@ -104,6 +104,9 @@ func TestAQuestionIsTakenOrRefusedBeforeAnythingIsSent(t *testing.T) {
 			a.Context = []ma2h.Part{ma2h.Text("x"), {Kind: types.PartText, Data: types.Raw(`{}`)}}
 		}, "context[1]"},
 		{"a data part of an array", func(a *ma2h.Ask) { a.Context = []ma2h.Part{{Kind: types.PartData, Data: types.Raw(`[]`)}} }, "context[0]"},
+		{"a data part cut short", func(a *ma2h.Ask) {
+			a.Context = []ma2h.Part{ma2h.Text("x"), {Kind: types.PartData, Data: types.Raw(`{"a":`)}}
+		}, "context[1]"},
 		{"a file without a URI", func(a *ma2h.Ask) { a.Context = []ma2h.Part{ma2h.File("plan.txt", "", "")} }, "context[0]"},
 
 		{"a push", push("https://bot.example/ma2h"), ""},
@@ -113,6 +116,7 @@ func TestAQuestionIsTakenOrRefusedBeforeAnythingIsSent(t *testing.T) {
 		{"a push to plain loopback", push("http://127.0.0.1/ma2h"), "callback.url"},
 		{"a push with a user", push("https://me:secret@bot.example/"), "callback.url"},
 		{"a push with a fragment", push("https://bot.example/#x"), "callback.url"},
+		{"a push to no host", push("https:///ma2h"), "callback.url"},
 		{"a push to a path", push("/ma2h"), "callback.url"},
 		{"no such mode", func(a *ma2h.Ask) { a.Callback = &ma2h.Callback{Mode: "poll", URL: "https://bot.example/"} }, "callback"},
 		{"hmac", auth(ma2h.CallbackAuth{Scheme: types.AuthHMAC, SecretRef: "env:MA2H_SECRET"}), ""},

@@ -17,42 +17,45 @@ import (
 // constructor: code that takes a *Response cannot be handed anything else. The
 // zero value, and nil, answer every question with no.
 type Response struct {
-	wire   types.Response
+	wire   hidden[*types.Response] // nil in the zero Response
 	pulled bool
 	bound  bool
 }
 
+// noResponse is what the zero Response holds.
+var noResponse types.Response
+
+func newResponse(w types.Response, pulled, bound bool) *Response {
+	return &Response{wire: hide(&w), pulled: pulled, bound: bound}
+}
+
+// held is never nil and must not be changed.
+func (r *Response) held() *types.Response {
+	if r == nil || r.wire == nil {
+		return &noResponse
+	}
+	return r.wire()
+}
+
 // MessageID is the id of the message that this responds to.
 func (r *Response) MessageID() string {
-	if r == nil {
-		return ""
-	}
-	return r.wire.InReplyTo
+	return r.held().InReplyTo
 }
 
 // ResolutionID identifies the resolution; it is the same on every channel and
 // retry (§6).
 func (r *Response) ResolutionID() string {
-	if r == nil {
-		return ""
-	}
-	return r.wire.ResolutionID
+	return r.held().ResolutionID
 }
 
 // Resolution is how the message ended.
 func (r *Response) Resolution() Resolution {
-	if r == nil {
-		return ""
-	}
-	return r.wire.Resolution
+	return r.held().Resolution
 }
 
 // Version is the ma2h_version that the Response was made at.
 func (r *Response) Version() string {
-	if r == nil {
-		return ""
-	}
-	return r.wire.Version
+	return r.held().Version
 }
 
 // Pulled reports whether the Response was read from the Hub rather than pushed.
@@ -64,10 +67,7 @@ func (r *Response) Pulled() bool { return r != nil && r.pulled }
 func (r *Response) PayloadBound() bool { return r != nil && r.bound }
 
 func (r *Response) detail() *types.ResponseDetail {
-	if r == nil {
-		return nil
-	}
-	return r.wire.Response
+	return r.held().Response
 }
 
 // Answered reports whether an allowed resolver answered with exactly this
@@ -75,7 +75,7 @@ func (r *Response) detail() *types.ResponseDetail {
 // expiry included.
 func (r *Response) Answered(value string) bool {
 	got, ok := r.Text()
-	return ok && r.PayloadBound() && r.wire.Resolution == Answered && got == value
+	return ok && r.PayloadBound() && r.Resolution() == Answered && got == value
 }
 
 // By reports whether the actor is one of the principals, such as
@@ -99,7 +99,7 @@ func (r *Response) Actor() string {
 // signed, never from the unsigned flag of that name (§9.2).
 func (r *Response) Defaulted() bool {
 	d := r.detail()
-	return d != nil && r.PayloadBound() && r.wire.Resolution == Expired &&
+	return d != nil && r.PayloadBound() && r.Resolution() == Expired &&
 		d.Actor == types.ActorDefaultOnExpire && !d.Value.IsNull()
 }
 
@@ -162,10 +162,10 @@ func (r *Response) ResolvedAt() time.Time {
 // State is the state that the message carried, still untrusted: open it with
 // the Sealer that sealed it (§9.3). Nil if there is none.
 func (r *Response) State() types.Raw {
-	if r == nil || r.wire.State.IsNull() {
+	if r.held().State.IsNull() {
 		return nil
 	}
-	return slices.Clone(r.wire.State)
+	return slices.Clone(r.held().State)
 }
 
 // Advisory is what no signature covers: for logs and routing, never for a
@@ -178,10 +178,8 @@ type Advisory struct {
 
 // Advisory returns the unsigned members.
 func (r *Response) Advisory() Advisory {
-	if r == nil {
-		return Advisory{}
-	}
-	return Advisory{Defaulted: r.wire.Defaulted, AgentID: r.wire.Agent.ID, RunID: r.wire.Agent.RunID}
+	w := r.held()
+	return Advisory{Defaulted: w.Defaulted, AgentID: w.Agent.ID, RunID: w.Agent.RunID}
 }
 
 func (r *Response) text() string {

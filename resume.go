@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ma2h/ma2h-go/types"
 )
+
+var errElsewhere = errors.New("ma2h: the delivery is of another message, or its signature does not cover the answer")
 
 // ErrOpen: the message has not ended yet. Come back later, or Wait.
 var ErrOpen = errors.New("ma2h: the message is still open")
@@ -93,6 +96,16 @@ type Delivery struct {
 	Body      []byte
 }
 
+// Format prints the id and the size.
+func (d Delivery) Format(f fmt.State, _ rune) {
+	redacted(f, "Delivery", "message", d.MessageID, "bytes", strconv.Itoa(len(d.Body)))
+}
+
+// LogValue logs what Format prints.
+func (d Delivery) LogValue() slog.Value {
+	return slog.StringValue(redactedText("Delivery", "message", d.MessageID, "bytes", strconv.Itoa(len(d.Body))))
+}
+
 // Resume acts on the message of a handle. ErrOpen: it has not ended yet. Nil
 // means that this call acted; ErrAlreadyActed, ErrInFlight, ErrInDoubt and
 // ErrSecondResolution that it did not, and why.
@@ -113,7 +126,10 @@ func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
 		switch {
 		case err == nil && resp.PayloadBound() && (id == "" || id == resp.MessageID()):
 			return resp, r.act(ctx, from, resp)
-		case err != nil:
+		case err == nil:
+			err = errElsewhere
+			fallthrough
+		default:
 			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "ma2h: delivery not taken, pulling", slog.String("reason", reason(err)))
 		}
 	}
@@ -157,7 +173,9 @@ func (r *Resumer) act(ctx context.Context, from delivery, resp *Response) error 
 		pipe.ledger = &ackLedger{client: r.cfg.Client, response: resp, note: note}
 	}
 	err := pipe.run(ctx, item{act: resp.act(r.cfg.Client.cfg.Agent.ID), from: from, do: func(ctx context.Context) error { return r.cfg.Act(ctx, resp) }})
-	if err == nil && !r.acks {
+	// Also for a run that finds the act done: the one that did it may have died
+	// before it could say so.
+	if (err == nil || err == ErrAlreadyActed) && !r.acks {
 		r.acknowledge(ctx, resp, note)
 	}
 	return err
@@ -173,7 +191,7 @@ func (r *Resumer) acknowledge(ctx context.Context, resp *Response, note string) 
 		_, err = r.cfg.Client.Message(ctx, resp.MessageID())
 	}
 	if err == nil {
-		_, err = r.cfg.Client.Acknowledge(ctx, resp.MessageID(), note)
+		_, err = r.cfg.Client.Acknowledge(ctx, resp.MessageID(), cutNote(note, maxNote))
 	}
 	if err != nil && !errors.Is(err, ErrUnsupported) {
 		r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged", slog.String("id", resp.MessageID()), slog.String("error", err.Error()))
@@ -186,18 +204,19 @@ type ackLedger struct {
 	client   *Client
 	response *Response
 	note     string
-	mark     string // set once this process has tried to claim
 }
 
 const (
-	markOpen = " [ma2h-claim "
+	markOpen = "[ma2h-claim "
 	markEnd  = "]"
 )
 
 // Lookup asks nothing: only the claim itself can tell.
 func (l *ackLedger) Lookup(context.Context, Act) (ActState, error) { return 0, nil }
 
-// Reserve acknowledges and reads who was first.
+// Reserve acknowledges and reads who was first. It reads the message before,
+// because that makes it acknowledgeable, and because an acknowledgment that is
+// on record already is somebody else's, whatever the Hub answers to a second.
 func (l *ackLedger) Reserve(ctx context.Context, _ Act, _ time.Duration, takeDoubt bool) (Reservation, error) {
 	if takeDoubt {
 		// The earlier attempt of this run was found on record; the caller has
@@ -209,24 +228,36 @@ func (l *ackLedger) Reserve(ctx context.Context, _ Act, _ time.Duration, takeDou
 	if err != nil {
 		return Reservation{}, err
 	}
-	if !l.response.Pulled() {
-		if _, err := l.client.Message(ctx, l.response.MessageID()); err != nil {
-			return Reservation{}, err
-		}
+	m, err := l.client.Message(ctx, l.response.MessageID())
+	switch {
+	case err != nil:
+		return Reservation{}, err
+	case m.Response != nil && m.Response.ResolutionID() != l.response.ResolutionID():
+		return Reservation{State: ActConflict}, nil
+	case m.Wire.Delivery != nil && m.Wire.Delivery.Ack != nil:
+		return Reservation{State: claimState(m.Wire.Delivery.Ack.Note, run)}, nil
 	}
 	mark := markOpen + run + " " + nonce + markEnd
-	ack, err := l.client.Acknowledge(ctx, l.response.MessageID(), strings.TrimSpace(l.note+mark))
+	// The human's own words may be in the note, and must not read as a mark.
+	note := cutNote(strings.ReplaceAll(l.note, strings.TrimSpace(markOpen), "[claim"), maxNote-len(mark)-1)
+	ack, err := l.client.Acknowledge(ctx, l.response.MessageID(), strings.TrimSpace(note+" "+mark))
 	if err != nil {
 		return Reservation{}, err
 	}
-	winner, ok := claimant(ack.Note)
-	switch {
-	case strings.Contains(ack.Note, nonce):
+	if _, first, ok := claimant(ack.Note); ok && first == nonce {
 		return Reservation{State: ActClaimed, Token: newToken()}, nil
-	case ok && sameRun(winner, run):
-		return Reservation{State: ActInDoubt}, nil
 	}
-	return Reservation{State: ActDone}, nil
+	return Reservation{State: claimState(ack.Note, run)}, nil
+}
+
+// claimState reads the note of somebody else's acknowledgment. One without a
+// mark says that something has happened and not what: a Hub that drops notes
+// must not make the only run believe that another has acted.
+func claimState(note, run string) ActState {
+	if winner, _, ok := claimant(note); ok && !sameRun(winner, run) {
+		return ActDone
+	}
+	return ActInDoubt
 }
 
 // Commit has nothing to add: the acknowledgment is terminal.
@@ -250,22 +281,35 @@ func claimName(run string) string {
 	}, run)
 }
 
-func claimant(note string) (run string, ok bool) {
-	_, rest, ok := strings.Cut(note, strings.TrimSpace(markOpen))
+// claimant reads the first mark of a note.
+func claimant(note string) (run, nonce string, ok bool) {
+	_, rest, ok := strings.Cut(note, markOpen)
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	f := strings.Fields(strings.TrimSuffix(rest, markEnd))
-	if len(f) != 2 {
-		return "", false
+	rest, _, ok = strings.Cut(rest, markEnd)
+	f := strings.Fields(rest)
+	if !ok || len(f) != 2 {
+		return "", "", false
 	}
-	return f[0], true
+	return f[0], f[1], true
 }
 
 // sameRun reports whether two run ids are attempts of one run: what a CI
 // system calls a re-run keeps the run and counts the attempt after a dot.
-func sameRun(a, b string) bool {
-	a, _, _ = strings.Cut(a, ".")
-	b, _, _ = strings.Cut(b, ".")
-	return a == b
+func sameRun(a, b string) bool { return withoutAttempt(a) == withoutAttempt(b) }
+
+func withoutAttempt(run string) string {
+	if i := strings.LastIndexByte(run, '.'); i > 0 && strings.Trim(run[i+1:], "0123456789") == "" {
+		return run[:i]
+	}
+	return run
+}
+
+// cutNote cuts a note to n bytes, between characters.
+func cutNote(note string, n int) string {
+	if len(note) <= n {
+		return note
+	}
+	return strings.ToValidUTF8(note[:n], "")
 }

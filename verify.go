@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,10 @@ type VerifierConfig struct {
 	// answer and the state open to change on the way. Response.PayloadBound
 	// is false for them.
 	AllowUnboundPayload bool
+	// Sealer, if the agent seals state, has its keys compared with those of the
+	// rings: one key for both is refused, here for a fixed ring and at each
+	// fetch for one of KeysFunc (§9.3).
+	Sealer *Sealer
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Logger gets ids and reasons, never content. Default: none.
@@ -105,13 +110,13 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		return nil, bad("MaxBody", "§8.6", "is %d", cfg.MaxBody)
 	}
 	if !cfg.Keys.empty() {
-		if u, err := url.Parse(cfg.CallbackURL); err != nil || !u.IsAbs() || u.Host == "" {
-			return nil, bad("CallbackURL", "§9.2", "is not an absolute URL")
+		if u, err := url.Parse(cfg.CallbackURL); err != nil || !u.IsAbs() || u.Host == "" || strings.TrimSpace(cfg.CallbackURL) != cfg.CallbackURL {
+			return nil, bad("CallbackURL", "§9.2", "is not an absolute URL without white space at an end")
 		}
 	}
 	for field, ring := range map[string]KeyRing{"Keys": cfg.Keys, "DirectiveKeys": cfg.DirectiveKeys, "AckKeys": cfg.AckKeys} {
 		if ring.source == nil && len(ring.keys) > 0 {
-			if err := checkKeys(ring.keys); err != nil {
+			if err := checkKeys(ring.keys, cfg.Sealer); err != nil {
 				return nil, fmt.Errorf("ma2h: VerifierConfig.%s: %w", field, err)
 			}
 		}
@@ -121,7 +126,9 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 
 // ReceivedAt returns a Verifier that judges the window by the time at which a
 // delivery came in, for one that waited in a queue of the agent's own. t must
-// be a time that the agent took itself.
+// be a time that the agent took itself. A copy that the queue makes is a
+// replay for a window from when it was first verified; past that only a Ledger
+// knows it.
 func (v *Verifier) ReceivedAt(t time.Time) *Verifier {
 	out := *v
 	out.received = t
@@ -202,22 +209,19 @@ func (v *Verifier) response(ctx context.Context, h http.Header, body []byte) (de
 	if err != nil {
 		return delivery{}, nil, err
 	}
-	r := &Response{}
-	if err := types.Decode(doc.Bytes(), &r.wire); err != nil {
+	w, err := decodeResponse(doc)
+	if err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
 	}
-	if err := r.wire.Validate(); err != nil {
-		// defaulted is unsigned: its contradiction of what was signed is no
-		// reason to lose a decision (§9.2).
-		unsigned := r.wire
-		unsigned.Defaulted = false
-		if err := unsigned.Validate(); err != nil {
-			return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
-		}
+	// defaulted is unsigned: its contradiction of what was signed is no reason
+	// to lose a decision (§9.2).
+	signedOnly := w
+	signedOnly.Defaulted = false
+	if err := signedOnly.Validate(); err != nil {
+		return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
 	}
-	version, _ := types.ParseVersion(r.wire.Version)
-	r.bound = version.BindsPayload()
-	return d, r, nil
+	version, _ := types.ParseVersion(w.Version)
+	return d, newResponse(w, false, version.BindsPayload()), nil
 }
 
 // directive is Directive without the replay claim.
@@ -226,21 +230,26 @@ func (v *Verifier) directive(ctx context.Context, sig header.Signature, body []b
 	if err != nil {
 		return delivery{}, nil, err
 	}
-	dir := &Directive{}
-	if err := types.Decode(doc.Bytes(), &dir.wire); err != nil {
+	var w types.Directive
+	if err := types.Decode(doc.Bytes(), &w); err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
 	}
-	if err := dir.wire.Validate(); err != nil {
+	if err := w.Validate(); err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
 	}
-	if dir.wire.To != "agent:"+v.cfg.AgentID {
+	if w.To != "agent:"+v.cfg.AgentID {
 		return delivery{}, nil, fmt.Errorf("%w (§13.4)", ErrAddressee)
 	}
-	return d, dir, nil
+	return d, newDirective(w), nil
 }
 
-// verify is the check that every delivery goes through, in the one order: size,
-// header (parsed by the caller), strict parse, version, window, signature.
+// errMAC is the ErrSignature of a delivery in which all is well but the
+// signature itself.
+var errMAC = fmt.Errorf("%w: it is of no key that is configured", ErrSignature)
+
+// verify is the check that every delivery goes through, in the one order:
+// header (parsed by the caller), size, strict parse, window, version,
+// signature.
 func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, kind signed.Kind, sig header.Signature, body []byte) (delivery, canon.Doc, error) {
 	none := canon.Doc{}
 	if ring.empty() {
@@ -253,18 +262,6 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 	if err != nil {
 		return delivery{}, none, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	// The body's own version: the signature binds it (§10).
-	version, err := signed.Version(doc)
-	if err != nil {
-		return delivery{}, none, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	row, ok := signed.For(kind, version)
-	switch {
-	case !ok:
-		return delivery{}, none, fmt.Errorf("%w: version %s has no such delivery (§10)", ErrMalformed, version)
-	case !row.BindsPayload() && !v.cfg.AllowUnboundPayload:
-		return delivery{}, none, fmt.Errorf("%w: version %s", ErrUnboundPayload, version)
-	}
 	now := v.cfg.Now()
 	at := now
 	if !v.received.IsZero() {
@@ -274,7 +271,22 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 	if off := at.Truncate(time.Second).Sub(t); off > v.cfg.Window || off < -v.cfg.Window {
 		return delivery{}, none, fmt.Errorf("%w: off by %s, over %s", ErrStale, off, v.cfg.Window)
 	}
-	keys, err := ring.current(ctx)
+	// The body's own version: the signature binds it (§10).
+	version, err := signed.Version(doc)
+	switch {
+	case errors.Is(err, ErrVersion):
+		return delivery{}, none, err
+	case err != nil:
+		return delivery{}, none, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	row, ok := signed.For(kind, version)
+	switch {
+	case !ok:
+		return delivery{}, none, fmt.Errorf("%w: %s has no such delivery (§10)", ErrVersion, version)
+	case !row.BindsPayload() && !v.cfg.AllowUnboundPayload:
+		return delivery{}, none, fmt.Errorf("%w: version %s", ErrUnboundPayload, version)
+	}
+	keys, err := ring.current(ctx, v.cfg.Sealer)
 	if err != nil {
 		return delivery{}, none, err
 	}
@@ -293,7 +305,7 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 			return delivery{jti: "jti\x00" + ringName + "\x00" + v.cfg.AgentID + "\x00" + sig.JTI, keep: keep}, doc, nil
 		}
 	}
-	return delivery{}, none, ErrSignature
+	return delivery{}, none, errMAC
 }
 
 // once claims the delivery for good.
@@ -310,7 +322,7 @@ func (v *Verifier) once(ctx context.Context, d delivery) error {
 
 // storeError makes every error of a store one that callers know.
 func storeError(err error) error {
-	if errors.Is(err, ErrStoreFull) || errors.Is(err, ErrStoreUnavailable) || errors.Is(err, ErrLeaseLost) {
+	if errors.Is(err, ErrStoreFull) || errors.Is(err, ErrStoreUnavailable) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStoreUnavailable, err)

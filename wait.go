@@ -74,11 +74,11 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	if err != nil {
 		return nil, err
 	}
-	call.Timeout = p.hold + limits.HoldGrace
+	call.Timeout = p.asks() + limits.HoldGrace
 	p.started()
 	reply, err := c.send.Once(ctx, call)
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return nil, contextError(ctx)
 	case err != nil:
 		switch {
@@ -88,6 +88,9 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 			return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		p.failed(0)
+		if transport.TimedOut(err) {
+			p.silenced()
+		}
 		c.log(ctx, slog.LevelDebug, "ma2h: poll got no answer", slog.String("op", string(op)), slog.Duration("next", p.next))
 		return nil, nil
 	}
@@ -123,6 +126,7 @@ type pacer struct {
 	fails  int           // failures in a row
 	early  int           // answers in a row that came at once
 	full   int           // full holds since the last cut
+	probe  bool          // the last hold ended in silence
 	begin  time.Time
 }
 
@@ -140,7 +144,25 @@ func newPacer(c *Client, most time.Duration) *pacer {
 	return &pacer{client: c, most: most, hold: most}
 }
 
-func (p *pacer) holdParam() string { return strconv.Itoa(int(p.hold / time.Second)) }
+func (p *pacer) holdParam() string { return strconv.Itoa(int(p.asks() / time.Second)) }
+
+// asks is the hold of the next request: the shortest after a silence, to learn
+// soon whether there is anybody.
+func (p *pacer) asks() time.Duration {
+	if p.probe {
+		return time.Second
+	}
+	return p.hold
+}
+
+// silenced records that a hold ended without any answer: the connection is
+// dead, or some hop forgets one that is silent for so long.
+func (p *pacer) silenced() {
+	if !p.probe {
+		p.full, p.hold = 0, max(time.Second, p.hold/2).Truncate(time.Second)
+	}
+	p.probe = true
+}
 
 func (p *pacer) started() { p.begin = p.client.cfg.Now() }
 
@@ -148,6 +170,10 @@ func (p *pacer) started() { p.begin = p.client.cfg.Now() }
 func (p *pacer) held() {
 	elapsed := p.client.cfg.Now().Sub(p.begin)
 	p.fails, p.next = 0, 0
+	if p.probe {
+		p.probe = false
+		return
+	}
 	if elapsed < min(earlyAnswer, p.hold) {
 		gap := min(time.Second<<min(p.early, 10), maxEarlyGap)
 		p.early++
@@ -155,7 +181,7 @@ func (p *pacer) held() {
 		return
 	}
 	p.early = 0
-	if p.full++; p.full >= regrowAfter && p.hold < p.most {
+	if p.full++; p.full >= regrowAfter {
 		p.full, p.hold = 0, min(p.most, 2*p.hold)
 	}
 }
@@ -190,7 +216,7 @@ func (p *pacer) pause(ctx context.Context) error {
 // finds context.Canceled or context.DeadlineExceeded.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if err == nil || errors.Is(cause, err) {
+	if errors.Is(cause, err) {
 		return cause
 	}
 	return errors.Join(err, cause)

@@ -176,13 +176,11 @@ func (h *Hub) credentialFor(o *obligation) (credential, []SigningKey) {
 	return credential{}, nil
 }
 
-// wayTo is how a push gets to its URL. The lock is held.
-func (h *Hub) wayTo(raw string) (http.RoundTripper, error) {
-	if err := h.checkDestination(raw); err != nil {
-		return nil, err
-	}
+// wayTo is how a push gets to its URL, which checkDestination has passed. The
+// lock is held.
+func (h *Hub) wayTo(raw string) http.RoundTripper {
 	if handler, ok := h.callbacks.served[raw]; ok {
-		return memoryTransport{hub: h, to: handler, plain: h.opts.AllowLoopbackCallbacks}, nil
+		return memoryTransport{hub: h, to: handler, plain: h.opts.AllowLoopbackCallbacks}
 	}
-	return h.outbound(strings.HasPrefix(strings.ToLower(raw), "http:")), nil
+	return h.outbound(strings.HasPrefix(strings.ToLower(raw), "http:"))
 }

@@ -158,7 +158,7 @@ func TestARegisteredSecretRotates(t *testing.T) {
 		}
 	}
 	register(firstSecret)
-	register(firstSecret)
+	register(secondSecret)
 	register(secondSecret)
 	if got, _ := pushOnce(t, hub, callbackURL, hmacAuth); !signedBy(t, got, callbackURL, SigningKey{secret: secondSecret}) {
 		t.Fatal("not signed with the newest secret")
@@ -169,6 +169,31 @@ func TestARegisteredSecretRotates(t *testing.T) {
 	hub.Fault(OlderKey(1))
 	if got, _ := pushOnce(t, hub, callbackURL, hmacAuth); !signedBy(t, got, callbackURL, SigningKey{secret: firstSecret}) {
 		t.Fatal("not signed with the older secret")
+	}
+}
+
+// req: FH-08
+func TestARegistrationIsForItsScheme(t *testing.T) {
+	const url = "http://127.0.0.1:8000/ma2h"
+	for destination, ok := range map[string]bool{"http://127.0.0.1:8000": true, "https://127.0.0.1:8000": false, "127.0.0.1:8000": false} {
+		hub := NewHub(t, Options{Start: start, AllowLoopbackCallbacks: true})
+		if err := hub.RegisterCallback(bot, destination, map[string]string{"env:T": firstSecret}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := pushOnce(t, hub, url, bearerAuth); ok != (got.header.Get("Authorization") != "") {
+			t.Fatalf("%s: attached %t", destination, !ok)
+		}
+	}
+}
+
+// req: FH-09
+func TestAHubOfEd25519SignsAnHMACCallbackWithItsOwnKey(t *testing.T) {
+	hub := NewHub(t, Options{Start: start, SigningAlg: "ed25519"})
+	if err := hub.RegisterCallback(bot, "bot.example", map[string]string{"env:T": firstSecret}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := pushOnce(t, hub, callbackURL, hmacAuth); !signedBy(t, got, callbackURL, hub.ring.of("ed25519")[0]) {
+		t.Fatal("signed otherwise")
 	}
 }
 

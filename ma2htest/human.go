@@ -98,6 +98,7 @@ func (h *Hub) Forget(id string) bool {
 	}
 	m.forgotten = true
 	h.clock.stop(m.expiry)
+	h.wakeWatchers()
 	if m.status == types.StatusOpen {
 		close(m.ready)
 	}

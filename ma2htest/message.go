@@ -24,7 +24,6 @@ type message struct {
 	delivery  *types.Delivery
 	ready     chan struct{} // closed when an open message ends or is forgotten
 	holds     int
-	owed      *obligation // the push of the Response, if there is one
 	forgotten bool
 }
 

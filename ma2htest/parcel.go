@@ -26,10 +26,11 @@ type parcel struct {
 	repeats  int                      // more pushes of the same bytes
 
 	// What a fault of the request side does.
-	answer *int                  // the receiver's answer, without asking it
-	unsent error                 // or this failure
-	hung   bool                  // no answer until the time is over
-	lost   func(status int) bool // whether the answer gets lost
+	answer *int   // the receiver's answer, without asking it
+	unsent error  // or this failure
+	loses  *Fault // cutAfter or cutSuccess: the answer gets lost
+	lost   bool   // it was
+	hung   bool   // no answer until the time is over
 
 	fresh, replays []delivery
 }
@@ -44,8 +45,7 @@ type delivery struct {
 // pack makes the next attempt of an obligation, signed now, or returns nil if
 // there is to be none now. The lock is held.
 func (h *Hub) pack(o *obligation, now time.Time) *parcel {
-	if o.gone() || h.isClosed {
-		o.over = true
+	if o.gone() {
 		return nil
 	}
 	p := &parcel{hub: h, o: o, now: now, body: o.body, context: o.context(o.body)}
@@ -67,11 +67,7 @@ func (h *Hub) pack(o *obligation, now time.Time) *parcel {
 	}
 	o.attempts++
 	p.credential, p.signing.keys = h.credentialFor(o)
-	via, err := h.wayTo(o.url)
-	if err != nil {
-		p.unsent = err
-	}
-	p.via = via
+	p.via = h.wayTo(o.url)
 	if o.directive != nil && p.unsent == nil && p.answer == nil {
 		o.directive.presented = true
 	}
@@ -141,16 +137,16 @@ func (p *parcel) finish(now time.Time) {
 			retry = d.status >= 500 || d.status == 0 && !final
 		}
 	}
+	if p.loses != nil && !p.lost {
+		p.loses.rearm()
+	}
 	switch {
 	case done:
-		p.o.over = true
 		if p.o.delivered != nil {
 			p.o.delivered(now)
 		}
-	case retry && !p.hub.isClosed:
+	case retry:
 		p.hub.again(p.o, now)
-	default:
-		p.o.over = true
 	}
 }
 
@@ -161,8 +157,8 @@ func (p *parcel) outcome(d delivery) delivery {
 		d.err = p.unsent
 	case p.answer != nil:
 		d.status = *p.answer
-	case p.lost != nil && d.err == nil && p.lost(d.status):
-		d.status, d.err = 0, ErrPushNetwork
+	case p.loses != nil && d.err == nil && (p.loses.kind == cutAfter || d.status/100 == 2):
+		d.status, d.err, p.lost = 0, ErrPushNetwork, true
 	}
 	return d
 }

@@ -104,7 +104,6 @@ type obligation struct {
 	attempts int
 	last     *Push  // for an identical resend
 	fault    string // struck before the attempt began
-	over     bool
 }
 
 func (o *obligation) id() string {
@@ -135,12 +134,11 @@ func (h *Hub) owe(r *Resolved) {
 		return
 	}
 	m := h.messages[r.MessageID]
-	m.owed = &obligation{
+	h.begin(&obligation{
 		message: m, url: r.Callback.URL, auth: r.Callback.Auth, body: r.Body,
 		context:   func(body []byte) contextOf { return responseContext(body, r.Callback.URL) },
 		delivered: func(now time.Time) { h.markDelivered(m, now) },
-	}
-	h.begin(m.owed)
+	})
 }
 
 // begin has an obligation start now. The lock is held.
@@ -264,7 +262,6 @@ func (h *Hub) again(o *obligation, now time.Time) {
 	gap := pushBackoff << (o.attempts - 1)
 	next := now.Add(gap)
 	if o.attempts >= h.opts.PushAttempts || next.After(o.begun.Add(h.opts.PushFor)) {
-		o.over = true
 		return
 	}
 	h.clock.after(next, func(time.Time) { h.pushes.ready = append(h.pushes.ready, o) })

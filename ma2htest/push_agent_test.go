@@ -16,10 +16,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-const (
-	agentID     = "deploybot/dev-team"
-	callbackURL = "https://bot.example/ma2h/resume"
-)
+const callbackURL = "https://bot.example/ma2h/resume"
 
 var epoch = time.Date(2026, 6, 4, 12, 0, 0, 0, time.UTC)
 
@@ -36,11 +33,9 @@ type pushed struct {
 
 func newPushed(t *testing.T, hub *ma2htest.Hub) *pushed {
 	t.Helper()
-	c, err := ma2h.NewClient(ma2h.Config{
-		HubURL: hub.MemoryURL(), HTTPClient: &http.Client{Transport: hub.Transport()},
-		Credential: ma2h.Bearer(hub.Token(agentID)), Agent: ma2h.Agent{ID: agentID, Runtime: ma2h.RuntimeCLI},
-		AllowInsecureLoopback: true,
-	})
+	cfg := hub.Config(bot)
+	cfg.AllowInsecureLoopback = true
+	c, err := ma2h.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +80,7 @@ func (a *pushed) handler(url string, ring ma2h.KeyRing, edit func(*ma2h.Verifier
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	vc := ma2h.VerifierConfig{Keys: ring, CallbackURL: url, AgentID: agentID, Replay: store, Now: a.hub.Now}
+	vc := ma2h.VerifierConfig{Keys: ring, CallbackURL: url, AgentID: bot, Replay: store, Now: a.hub.Now}
 	cc := ma2h.CallbackConfig{Ledger: store, SingleReplica: true, Handle: a.act}
 	if edit != nil {
 		edit(&vc, &cc)
@@ -111,7 +106,7 @@ func (a *pushed) ask(key string, callback *ma2h.Callback) string {
 
 func question(key string, callback *ma2h.Callback) ma2h.Ask {
 	return ma2h.Ask{
-		Title: "Ship 1.4?", IdempotencyKey: key, AllowedResolvers: []string{"human:alice"}, Callback: callback,
+		Title: "Ship 1.4?", IdempotencyKey: key, AllowedResolvers: []string{alice}, Callback: callback,
 		Request: ma2h.Select(ma2h.Option{Value: "ship", Label: "Ship"}, ma2h.Option{Value: "hold", Label: "Hold"}),
 		State:   types.Raw(`{"sealed":"blob"}`),
 	}
@@ -119,7 +114,7 @@ func question(key string, callback *ma2h.Callback) ma2h.Ask {
 
 func answer(t *testing.T, hub *ma2htest.Hub, id, value string) {
 	t.Helper()
-	if err := hub.Answer(id, value, ma2htest.By("human:alice")); err != nil {
+	if err := hub.Answer(id, value, ma2htest.By(alice)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,7 +210,7 @@ func TestEveryFaultOfAPushIsSeenByItsReceiver(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				v, err := ma2h.NewVerifier(ma2h.VerifierConfig{Keys: ring, CallbackURL: callbackURL, AgentID: agentID, Replay: store, Now: hub.Now})
+				v, err := ma2h.NewVerifier(ma2h.VerifierConfig{Keys: ring, CallbackURL: callbackURL, AgentID: bot, Replay: store, Now: hub.Now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -247,7 +242,7 @@ func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 	if err := types.Decode(hub.Pushes(id)[0].Body, &got); err != nil || got.Validate() != nil {
 		t.Fatal(err)
 	}
-	if string(got.Response.Value) != `"ship"` || got.Response.Actor != "human:alice" || got.InReplyTo != id {
+	if string(got.Response.Value) != `"ship"` || got.Response.Actor != alice || got.InReplyTo != id {
 		t.Fatalf("%s", got.Response.Value)
 	}
 }
@@ -263,7 +258,7 @@ func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testi
 		}
 		ack, err := a.client.Task(t.Context(), ma2h.Task{
 			Title: "Rotate", IdempotencyKey: "k", Action: ma2h.Action{Instructions: "Rotate the key."},
-			AllowedResolvers: []string{"human:alice"}, Callback: ma2h.PushTo(callbackURL),
+			AllowedResolvers: []string{alice}, Callback: ma2h.PushTo(callbackURL),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -294,46 +289,6 @@ func TestAnIdenticalResendIsTooOldAfterTheWindow(t *testing.T) {
 	hub.RequirePushes(t, id, 8)
 	if p := hub.Pushes(id)[7]; p.Status != 401 || len(a.acted()) != 0 {
 		t.Fatalf("after 127 s: %d, acted %d times", p.Status, len(a.acted()))
-	}
-}
-
-// req: KEY-01 KEY-04 FH-15
-func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
-	for _, alg := range []string{types.AlgHMACSHA256, types.AlgEd25519} {
-		for name, tc := range map[string]struct {
-			all    bool
-			ring   func(hub *ma2htest.Hub, before []ma2h.Key) ma2h.KeyRing
-			status int
-		}{
-			"a receiver that asks for keys each time follows": {false, func(hub *ma2htest.Hub, _ []ma2h.Key) ma2h.KeyRing {
-				return ma2h.KeysFunc(func(context.Context) ([]ma2h.Key, error) { return keys(hub, alg), nil })
-			}, 200},
-			"a receiver with the old key alone refuses": {false, func(_ *ma2htest.Hub, before []ma2h.Key) ma2h.KeyRing {
-				return ma2h.Keys(before...)
-			}, 401},
-			"a Hub that signs with both is believed by it": {true, func(_ *ma2htest.Hub, before []ma2h.Key) ma2h.KeyRing {
-				return ma2h.Keys(before...)
-			}, 200},
-		} {
-			t.Run(name+" "+alg, func(t *testing.T) {
-				hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, SigningAlg: alg, SignWithAllKeys: tc.all})
-				a := newPushed(t, hub)
-				a.fail = func(n int) error { return map[bool]error{true: errors.New("not now")}[n == 1] }
-				hub.ServeCallback(callbackURL, a.handler(callbackURL, tc.ring(hub, keys(hub, alg)), nil))
-				id := a.ask("k", ma2h.PushTo(callbackURL))
-				answer(t, hub, id, "hold")
-				hub.Advance(0)
-				hub.RotateKeys()
-				hub.Advance(time.Hour)
-				p := hub.Pushes(id)
-				if len(p) != 2 || p[0].Status != 503 || p[1].Status != tc.status {
-					t.Fatalf("%d attempts, the last %d", len(p), p[len(p)-1].Status)
-				}
-				if got := len(a.acted()); got != 1+tc.status/200%2 {
-					t.Fatalf("the handler ran %d times", got)
-				}
-			})
-		}
 	}
 }
 
@@ -373,59 +328,6 @@ func TestThePushMayComeBeforeThe202(t *testing.T) {
 			t.Fatalf("%v, %v", r, err)
 		}
 	})
-}
-
-// req: FH-09
-func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.T) {
-	const token = "the-token-behind-the-reference"
-	for _, scheme := range []types.AuthScheme{types.AuthBearer, types.AuthAPIKey} {
-		for _, registered := range []bool{false, true} {
-			hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-			a := newPushed(t, hub)
-			hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), func(_ *ma2h.VerifierConfig, c *ma2h.CallbackConfig) {
-				if scheme == types.AuthBearer {
-					c.BearerToken = []string{token}
-				} else {
-					c.APIKey = []string{token}
-				}
-			}))
-			if registered {
-				if err := hub.RegisterCallback(agentID, "bot.example", map[string]string{"env:CALLBACK_TOKEN": token}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cb := ma2h.PushTo(callbackURL)
-			cb.Auth = &types.CallbackAuth{Scheme: scheme, TokenRef: "env:CALLBACK_TOKEN"}
-			id := a.ask("k", cb)
-			answer(t, hub, id, "hold")
-			hub.Advance(time.Hour)
-			hub.RequirePushes(t, id, 1)
-			if want := map[bool]int{true: 200, false: 401}[registered]; hub.Pushes(id)[0].Status != want {
-				t.Fatalf("%s, registered %t: %d", scheme, registered, hub.Pushes(id)[0].Status)
-			}
-		}
-	}
-}
-
-// req: FH-09
-func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
-	const secret = "the-secret-behind-the-reference"
-	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newPushed(t, hub)
-	hub.ServeCallback(callbackURL, a.handler(callbackURL, ma2h.Keys(ma2h.HMACKey(secret)), nil))
-	if err := hub.RegisterCallback(agentID, callbackURL, map[string]string{"env:CALLBACK_SECRET": secret}); err != nil {
-		t.Fatal(err)
-	}
-	signed, bare := ma2h.PushTo(callbackURL), ma2h.PushTo(callbackURL)
-	signed.Auth = &types.CallbackAuth{Scheme: types.AuthHMAC, SecretRef: "env:CALLBACK_SECRET"}
-	for want, cb := range map[int]*ma2h.Callback{200: signed, 401: bare} {
-		id := a.ask(http.StatusText(want), cb)
-		answer(t, hub, id, "hold")
-		hub.Advance(0)
-		if got := hub.Pushes(id)[0].Status; got != want {
-			t.Fatalf("%d, want %d", got, want)
-		}
-	}
 }
 
 // req: FH-07 GAP-11
@@ -472,42 +374,4 @@ func TestAnAgentThatAcknowledgesIsFollowedInABubble(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// req: SGA-01
-func TestAPushedAckVerifiesAndATamperedOneDoesNot(t *testing.T) {
-	const phone = "https://phone.example/acks"
-	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
-	a := newPushed(t, hub)
-	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := ma2h.NewVerifier(ma2h.VerifierConfig{AckKeys: ma2h.Keys(keys(hub, types.AlgHMACSHA256)...), AgentID: agentID, Replay: store, Now: hub.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub.ServeCallback(phone, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for note, tampers := range map[string]bool{"on it": false, "": false, "tampered with": true} {
-		id := a.ask("k"+note, nil)
-		answer(t, hub, id, "hold")
-		if _, err := a.client.Message(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.client.Acknowledge(t.Context(), id, note); err != nil {
-			t.Fatal(err)
-		}
-		if tampers {
-			hub.Fault(ma2htest.TamperPayload(1))
-		}
-		if err := hub.PushAck(phone, id); err != nil {
-			t.Fatal(err)
-		}
-		hub.Advance(0)
-		p := hub.AckPushes(id)[0]
-		ack, err := v.Ack(t.Context(), p.Header, p.Body)
-		if tampers != errors.Is(err, ma2h.ErrSignature) || !tampers && (err != nil || ack.Note != note || ack.InReplyTo != id) {
-			t.Fatalf("note %q: %v", note, err)
-		}
-	}
 }

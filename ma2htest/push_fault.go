@@ -119,7 +119,7 @@ func (h *Hub) holdAck(f *Fault, c *call, handle func() reply) reply {
 	}
 	err := h.watch(c.ctx, func() bool {
 		m := h.messages[ack.ID]
-		return m.forgotten || h.ended(ack.ID) > 0 || m.owed != nil && m.owed.over
+		return m.forgotten || h.ended(ack.ID) > 0
 	})
 	if err != nil {
 		return reply{cut: true}
@@ -143,16 +143,8 @@ func (p *parcel) struckBy(f *Fault) string {
 	switch f.kind {
 	case cutBefore:
 		p.unsent = ErrPushNetwork
-	case cutAfter:
-		p.lost = func(int) bool { return true }
-	case cutSuccess:
-		p.lost = func(status int) bool {
-			if status/100 == 2 {
-				return true
-			}
-			f.rearm()
-			return false
-		}
+	case cutAfter, cutSuccess:
+		p.loses = f
 	case answer:
 		p.answer = &f.status
 	case hang:

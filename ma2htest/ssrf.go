@@ -56,11 +56,9 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// public reports whether a Hub may send to the address (§9.4).
+// public reports whether a Hub may send to the address (§9.4). No prefix
+// contains an address with a zone.
 func public(a netip.Addr) bool {
-	if a.Zone() != "" {
-		return false
-	}
 	a = a.Unmap()
 	if nat64.Contains(a) {
 		b := a.As16()
@@ -76,7 +74,7 @@ func public(a netip.Addr) bool {
 // admit decides about the address that a callback's host has at this moment.
 // Plain http goes to loopback only.
 func (h *Hub) admit(a netip.Addr, plain bool) error {
-	loopback := h.opts.AllowLoopbackCallbacks && a.Unmap().IsLoopback()
+	loopback := h.opts.AllowLoopbackCallbacks && a.IsLoopback()
 	if loopback || !plain && public(a) {
 		return nil
 	}

@@ -5,43 +5,48 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/ma2h/ma2h-go/schema"
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// validateEnvelope holds an envelope to the schema of the Hub's version.
-func validateEnvelope(version string, _ []byte, m *types.Message) error {
-	copied := *m
-	if version == types.V02 {
-		copied.Version = types.V03 // a Hub of 0.2 has no rule about push
+// validateEnvelope holds an envelope to the schema of the Hub's version, and
+// to what no schema can say: that no two options are the same answer.
+func validateEnvelope(version string, raw []byte, m *types.Message) error {
+	if err := schema.Validate(version, schema.Message, raw); err != nil {
+		return err
 	}
-	return copied.Validate()
+	if m.Request != nil {
+		return m.Request.Validate()
+	}
+	return nil
 }
 
-// checkQuestion wants a default that is an answer (§7), and returns what
-// checks answers.
+// checkQuestion wants a schema that answers can be held to and a default that
+// is an answer (§5.2, §7), and returns what checks answers.
 func checkQuestion(r *types.Request) (func([]byte) error, *Error) {
 	if r == nil {
 		return nil, nil
 	}
-	check := func(value []byte) error {
-		if r.Mode == types.ModeInput {
-			if !types.Raw(value).IsObject() {
-				return errors.New("value is not an object, which mode input takes (§5.2)")
-			}
-			return nil
+	check := func(value []byte) error { return checkChoice(r, value) }
+	if r.Mode == types.ModeInput {
+		input, err := schema.CompileInput(r.Schema)
+		if err != nil {
+			return nil, invalidField("request.schema: %v", err)
 		}
-		var s string
-		if err := json.Unmarshal(value, &s); err != nil || !slices.Contains(r.Choices(), s) {
-			return errors.New("value is not one of the options (§5.2)")
-		}
-		return nil
+		check = input.Validate
 	}
-	if !r.DefaultOnExpire.IsNull() {
-		if err := check(r.DefaultOnExpire); err != nil {
-			return nil, invalidField("default_on_expire: %v", err)
-		}
+	if err := schema.CheckDefault(r); err != nil {
+		return nil, invalidField("%v", err)
 	}
 	return check, nil
+}
+
+func checkChoice(r *types.Request, value []byte) error {
+	var s string
+	if err := types.Decode(value, &s); err != nil || !slices.Contains(r.Choices(), s) {
+		return errors.New("value is not one of the options (§5.2)")
+	}
+	return nil
 }
 
 // partSizes are the lengths of the context parts as they were received.

@@ -72,7 +72,7 @@ type service struct {
 
 // serve runs until ctx ends, then lets running acts finish.
 func serve(ctx context.Context, ln net.Listener, s service) error {
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: s.ledgerFile})
+	store, err := sqlite.Open(ctx, s.ledgerFile)
 	if err != nil {
 		return err
 	}

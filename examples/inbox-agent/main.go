@@ -65,7 +65,7 @@ func (a *agent) run(ctx context.Context, cfg ma2h.Config, keys ma2h.KeyRing, led
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: ledgerFile})
+	store, err := sqlite.Open(ctx, ledgerFile)
 	if err != nil {
 		return err
 	}

@@ -119,6 +119,23 @@ func Member(object []byte, name string) (value []byte, ok bool) {
 	return nil, false
 }
 
+// Each hands the members of a canonical object to f, in order: the inside of
+// the quoted name, and the value. Both are parts of the object. It hands out
+// nothing of a value that is not an object.
+func Each(object []byte, f func(name, value []byte)) {
+	if len(object) == 0 || object[0] != '{' {
+		return
+	}
+	for i := 1; object[i] == '"'; i++ {
+		nameEnd := skipString(object, i)
+		end := skipValue(object, nameEnd+1)
+		f(object[i+1:nameEnd-1], object[nameEnd+1:end:end])
+		if i = end; object[i] != ',' {
+			break
+		}
+	}
+}
+
 // Text returns the string that a canonical JSON string stands for. It reports
 // false for a value that is not a string.
 func Text(value []byte) (string, bool) {

@@ -147,6 +147,8 @@ var noNull = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Dec
 	return errors.ErrUnsupported
 }))
 
+var null = []byte("null")
+
 var errNull = errors.New("null where a value is required")
 
 // Decode reads one JSON value into v: bounded, valid UTF-8, no duplicate
@@ -156,7 +158,14 @@ func Decode(text []byte, v any) error {
 	if err := Scan(text); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, v, noNull); err != nil {
+	var err error
+	if bytes.Contains(text, null) {
+		err = json.Unmarshal(text, v, noNull)
+	} else {
+		// Most texts have none, and looking for it costs an allocation a value.
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
 		return Reword(err)
 	}
 	return nil

@@ -19,7 +19,7 @@ type doc struct {
 	Null  nullable        `json:"null"`
 }
 
-type nullable struct{ set bool }
+type nullable struct{}
 
 func (*nullable) UnmarshalJSON([]byte) error { return nil }
 func (nullable) AcceptsNull()                {}
@@ -53,6 +53,11 @@ func TestATextIsTakenAsItStandsOrRefusedWithAReason(t *testing.T) {
 		{"a number that is too small", `{"n":1e-400}`, "", ""},
 		{"400 bytes of number", `{"n":0.` + strings.Repeat("1", limits.MaxNumberLen-2) + `}`, "", ""},
 		{"401 bytes of number", `{"n":0.` + strings.Repeat("1", limits.MaxNumberLen-1) + `}`, strict.ReasonNumber, ""},
+		{"400 bytes of negative number", `{"n":-0.` + strings.Repeat("1", limits.MaxNumberLen-3) + `}`, "", ""},
+		{"401 bytes of negative number", `{"n":-0.` + strings.Repeat("1", limits.MaxNumberLen-2) + `}`, strict.ReasonNumber, ""},
+		{"a capital exponent", `{"n":1E400}`, strict.ReasonRange, ""},
+		{"a signed exponent", `{"n":1e+400}`, strict.ReasonRange, ""},
+		{"401 bytes with an exponent", `{"n":0.` + strings.Repeat("1", 395) + `e-10}`, strict.ReasonNumber, ""},
 		{"digits in a string are no number", `{"title":"` + strings.Repeat("9", 1000) + `"}`, "", ""},
 		{"a quote escaped", `{"title":"a\"[[[[","n":2}`, "", ""},
 		{"a backslash escaped", `{"title":"a\\","n":1e400}`, strict.ReasonRange, ""},
@@ -146,6 +151,19 @@ func TestAnErrorQuotesNothingButANameOfTheProtocol(t *testing.T) {
 	}
 	if n := strings.Repeat("a", limits.MaxQuoted); strict.WireName(n) != n {
 		t.Error("a name at its bound was dropped")
+	}
+}
+
+func TestAnErrorSaysWhereAsFarAsItIsKnown(t *testing.T) {
+	for want, e := range map[string]*strict.Error{
+		"r":                     {Reason: "r"},
+		`r in "title"`:          {Reason: "r", Member: "title"},
+		"r at byte 7":           {Reason: "r", Offset: 7},
+		`r in "n" at byte 1234`: {Reason: "r", Member: "n", Offset: 1234},
+	} {
+		if got := e.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -18,9 +18,9 @@ type Backoff struct {
 // Delay returns the wait before the attempt that follows attempt n (1 is the
 // first), never shorter than asked. random is uniform in [0,1).
 func (b Backoff) Delay(n int, asked time.Duration, random float64) time.Duration {
-	ceiling := b.Max
-	if shift := n - 1; shift < 32 && b.Min<<shift > 0 && b.Min<<shift < b.Max {
-		ceiling = b.Min << shift
+	ceiling := min(b.Min, b.Max)
+	for ; n > 1 && ceiling < b.Max; n-- {
+		ceiling += min(ceiling, b.Max-ceiling)
 	}
 	// The jitter is taken after the cap: at the cap all would be equal else.
 	spread := ceiling
@@ -57,8 +57,8 @@ func retryAfter(v string, now time.Time) time.Duration {
 		digits = digits && '0' <= c && c <= '9'
 	}
 	if digits {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n > math.MaxInt64/int64(time.Second) {
+		n, _ := strconv.ParseInt(v, 10, 64) // too large a number is the largest
+		if n > math.MaxInt64/int64(time.Second) {
 			return math.MaxInt64
 		}
 		return time.Duration(n) * time.Second

@@ -45,6 +45,15 @@ func TestADelayDoublesUpToItsBound(t *testing.T) {
 	}
 }
 
+func TestABoundBelowTheFloorIsNotPassed(t *testing.T) {
+	b := transport.Backoff{Min: 3 * time.Second, Max: 2 * time.Second}
+	for n := range 5 {
+		if got := b.Delay(n, 0, 1); got != 5*time.Second {
+			t.Errorf("attempt %d: %s", n, got)
+		}
+	}
+}
+
 func TestABoundWithoutLimitDoesNotOverflow(t *testing.T) {
 	b := transport.Backoff{Min: time.Second, Max: never}
 	for _, n := range []int{1, 30, 33, 34, 40, 1000} {

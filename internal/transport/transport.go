@@ -14,6 +14,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -37,7 +38,7 @@ type Call struct {
 	URL    string
 	Header http.Header
 	Body   []byte
-	// Timeout bounds one attempt, its body included.
+	// Timeout bounds one attempt, its body included. Required.
 	Timeout time.Duration
 	// Once says that a second copy would be a second effect: it is sent again
 	// only if the first cannot have been taken.
@@ -90,7 +91,7 @@ func Prepare(c *http.Client) *http.Client {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	out.Transport = whole{base}
+	out.Transport = &whole{base: base}
 	out.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &out
 }
@@ -98,18 +99,32 @@ func Prepare(c *http.Client) *http.Client {
 // whole reads the body within the attempt, so that a body that breaks is a
 // failed attempt and not a success with a hole. It hides CloseIdleConnections:
 // a failed call must not close the idle connections of a shared client.
-type whole struct{ base http.RoundTripper }
+//
+// An attempt that got no answer may have been on a connection that is dead.
+// HTTP/2 would take it again for hours, so the next request asks for the
+// connection that it gets to be its last.
+type whole struct {
+	base   http.RoundTripper
+	silent atomic.Bool // an attempt ended by its time
+}
 
 type timeoutKey struct{}
 
-func (w whole) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	if d, ok := ctx.Value(timeoutKey{}).(time.Duration); ok && d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, errAttemptTimeout)
-		defer cancel()
-		req = req.WithContext(ctx)
+func (w *whole) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := w.roundTrip(req)
+	if err == errAttemptTimeout {
+		w.silent.Store(true)
 	}
+	return resp, err
+}
+
+func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	d, _ := ctx.Value(timeoutKey{}).(time.Duration)
+	ctx, cancel := context.WithTimeoutCause(ctx, d, errAttemptTimeout)
+	defer cancel()
+	req = req.WithContext(ctx)
+	req.Close = w.silent.CompareAndSwap(true, false)
 	resp, err := w.base.RoundTrip(req)
 	if err != nil {
 		if context.Cause(ctx) == errAttemptTimeout {
@@ -123,11 +138,9 @@ func (w whole) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limits.MaxResponseBody+1))
-	if cerr := resp.Body.Close(); err == nil {
-		err = cerr
-	}
+	_ = resp.Body.Close() // all that counts of it is there
 	switch {
-	case context.Cause(ctx) == errAttemptTimeout && err != nil:
+	case err != nil && context.Cause(ctx) == errAttemptTimeout:
 		return nil, errAttemptTimeout
 	case err != nil:
 		return nil, fmt.Errorf("answer %d broke off: %w", resp.StatusCode, err)
@@ -148,6 +161,9 @@ func (attemptTimeout) Error() string   { return "no answer within the time of on
 func (attemptTimeout) Timeout() bool   { return true }
 func (attemptTimeout) Temporary() bool { return true }
 
+// TimedOut reports whether an attempt ended by its time, with no answer.
+func TimedOut(err error) bool { return errors.Is(err, errAttemptTimeout) }
+
 // ErrTooLarge is an answer over limits.MaxResponseBody.
 var ErrTooLarge = fmt.Errorf("answer is over %d bytes", limits.MaxResponseBody)
 
@@ -161,9 +177,9 @@ func (t *Transport) Once(ctx context.Context, call Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := readReply(resp)
+	reply := readReply(resp)
 	reply.Attempts = 1
-	return reply, err
+	return reply, nil
 }
 
 func (c *Call) request(ctx context.Context) (*http.Request, error) {
@@ -182,12 +198,11 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-func readReply(resp *http.Response) (*Reply, error) {
-	body, err := io.ReadAll(resp.Body)
-	if cerr := resp.Body.Close(); err == nil {
-		err = cerr
-	}
-	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+// readReply reads an answer that whole has read before, so it cannot break.
+func readReply(resp *http.Response) *Reply {
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}
 }
 
 // Do sends the call until it has a final answer or ctx ends: again after a
@@ -216,10 +231,10 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	resp, err := client.Do(rreq)
-	if err == nil && resp != nil {
-		run.last, err = readReply(resp)
+	if err == nil {
+		run.last = readReply(resp)
 		run.last.Attempts = run.attempts
-		if err == nil && (!run.ambiguous || resp.StatusCode < 300) {
+		if !run.ambiguous || resp.StatusCode < 300 {
 			return run.last, nil
 		}
 	}
@@ -264,9 +279,9 @@ func (r *run) isBroken(resp *http.Response) bool {
 	if r.call.Broken == nil || resp.StatusCode/100 != 2 || r.broken >= maxBroken-1 {
 		return false
 	}
-	reply, err := readReply(resp)
+	reply := readReply(resp)
 	resp.Body = io.NopCloser(bytes.NewReader(reply.Body))
-	if err == nil && !r.call.Broken(reply) {
+	if !r.call.Broken(reply) {
 		return false
 	}
 	r.broken++
@@ -299,10 +314,7 @@ func (r *run) check(ctx context.Context, resp *http.Response, err error) (bool, 
 		if !broken && !Retryable(resp.StatusCode) {
 			return false, nil
 		}
-		reply, rerr := readReply(resp)
-		if rerr != nil {
-			return false, rerr
-		}
+		reply := readReply(resp)
 		r.last = reply
 		if broken {
 			r.lastErr = errBroken
@@ -339,7 +351,7 @@ func (r *run) cause(ctx context.Context, err error) error {
 			err = errors.Join(err, cause)
 		}
 	}
-	if r.lastErr != nil && !errors.Is(err, r.lastErr) && !errors.Is(r.lastErr, err) {
+	if r.lastErr != nil && !errors.Is(err, r.lastErr) {
 		err = fmt.Errorf("%w: %w", err, r.lastErr)
 	}
 	return err

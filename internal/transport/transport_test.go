@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,17 +246,104 @@ func TestAnEndedContextSendsNothing(t *testing.T) {
 }
 
 func TestACancelledAttemptIsAmbiguousAndCarriesTheCause(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			why := errors.New("shutting down")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(why) })
+			call := post()
+			call.Once = once
+			tr := newTransport(&script{steps: []roundTrip{hang}})
+			tr.Log = slog.New(hook(func() { t.Error("says that it will send again") }))
+			_, err := tr.Do(ctx, call)
+			f, ok := errors.AsType[*transport.Failure](err)
+			if !ok || !f.Ambiguous || !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+				t.Fatalf("%v", err)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
-		why := errors.New("shutting down")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(why) })
-		s := &script{steps: []roundTrip{hang}}
-		_, err := newTransport(s).Do(ctx, post())
-		f, ok := errors.AsType[*transport.Failure](err)
-		if !ok || !f.Ambiguous || !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
-			t.Fatalf("%v", err)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		dialing := func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, refused
+		}
+		_, err := newTransport(&script{steps: []roundTrip{fail(reset), dialing}}).Do(ctx, post())
+		if f, ok := errors.AsType[*transport.Failure](err); !ok || !f.Ambiguous {
+			t.Errorf("a dial that ended forgets the doubt of before: %v", err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		_, err = newTransport(&script{steps: []roundTrip{dialing}}).Do(ctx, post())
+		if f, ok := errors.AsType[*transport.Failure](err); !ok || f.Ambiguous {
+			t.Errorf("a dial alone is no doubt: %v", err)
 		}
 	})
+}
+
+func TestAFailureReadsAsOneSentence(t *testing.T) {
+	for _, tt := range []struct {
+		steps []roundTrip
+		want  string
+	}{
+		{[]roundTrip{status(503)}, "after 1 attempts, the last answered 503: the next attempt does not fit: context deadline exceeded"},
+		{[]roundTrip{fail(refused)}, `after 1 attempts: the next attempt does not fit: context deadline exceeded: Post "https://hub.test/x": dial tcp: connect: connection refused`},
+		{[]roundTrip{fail(http.ErrSchemeMismatch)}, `after 1 attempts: Post "https://hub.test/x": ` + http.ErrSchemeMismatch.Error()},
+		{[]roundTrip{answer(202, "broken")}, "after 1 attempts, the last answered 202: the next attempt does not fit: context deadline exceeded: the answer is not whole"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			call := post()
+			call.Broken = func(r *transport.Reply) bool { return string(r.Body) == "broken" }
+			if _, err := newTransport(&script{steps: tt.steps}).Do(ctx, call); err == nil || err.Error() != tt.want {
+				t.Errorf("%v\nwant %s", err, tt.want)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newTransport(&script{steps: []roundTrip{status(202)}}).Do(ctx, post()); err == nil || err.Error() != "after 0 attempts: context canceled" {
+		t.Error(err)
+	}
+}
+
+func TestACallThatIsNoRequestIsAnError(t *testing.T) {
+	s := &script{steps: []roundTrip{status(202)}}
+	for _, edit := range []func(*transport.Call){func(c *transport.Call) { c.URL = "://" }, func(c *transport.Call) { c.Method = "A B" }} {
+		call := post()
+		edit(&call)
+		if _, err := newTransport(s).Do(t.Context(), call); err == nil {
+			t.Error("Do took it")
+		}
+		if _, err := newTransport(s).Once(t.Context(), call); err == nil {
+			t.Error("Once took it")
+		}
+	}
+	if len(s.bodies) != 0 {
+		t.Errorf("%d attempts", len(s.bodies))
+	}
+}
+
+func TestAClientWithoutATransportUsesTheDefault(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	defer server.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	tr := newTransport(nil)
+	tr.HTTP = transport.Prepare(&http.Client{})
+	call := post()
+	call.URL = server.URL
+	if reply, err := tr.Once(t.Context(), call); err != nil || reply.Status != http.StatusTeapot {
+		t.Errorf("%v %v", reply, err)
+	}
+}
+
+func TestATornAnswerIsNoSilence(t *testing.T) {
+	_, err := newTransport(&script{steps: []roundTrip{torn(200)}}).Once(t.Context(), post())
+	if !errors.Is(err, io.ErrUnexpectedEOF) || transport.TimedOut(err) {
+		t.Error(err)
+	}
 }
 
 // report: B031
@@ -281,6 +370,22 @@ func (hook) Enabled(context.Context, slog.Level) bool    { return true }
 func (h hook) Handle(context.Context, slog.Record) error { h(); return nil }
 func (h hook) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h hook) WithGroup(string) slog.Handler             { return h }
+
+// req: TEL-06
+func TestALogOfAResendHoldsCodesAndTimesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		tr := newTransport(&script{steps: []roundTrip{status(503), fail(reset), status(202)}})
+		tr.Log = slog.New(slog.NewTextHandler(&out, nil))
+		if _, err := tr.Do(t.Context(), post()); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.HasSuffix(lines[0], "op=test attempt=1 status=503 delay=750ms") || !strings.HasSuffix(lines[1], "op=test attempt=2 status=0 delay=1s") {
+			t.Errorf("%s", out.String())
+		}
+	})
+}
 
 // report: B007
 func TestAPauseThatDoesNotFitEndsTheCallAtOnce(t *testing.T) {
@@ -458,6 +563,26 @@ func TestARoundTripperThatBreaksItsContractDoesNotPanic(t *testing.T) {
 			t.Errorf("%s: %v %v", name, reply, err)
 		}
 	}
+}
+
+// report: B028
+func TestTheRequestAfterASilenceAsksForItsConnectionToBeItsLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last []bool
+		note := func(step roundTrip) roundTrip {
+			return func(r *http.Request) (*http.Response, error) {
+				last = append(last, r.Close)
+				return step(r)
+			}
+		}
+		s := &script{steps: []roundTrip{note(status(503)), note(fail(reset)), note(hang), note(status(503)), note(status(202))}}
+		if _, err := newTransport(s).Do(t.Context(), post()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []bool{false, false, false, true, false}; !slices.Equal(last, want) {
+			t.Errorf("%v, want %v", last, want)
+		}
+	})
 }
 
 // report: B012

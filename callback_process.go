@@ -1,0 +1,238 @@
+package ma2h
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/ma2h/ma2h-go/internal/header"
+	"github.com/ma2h/ma2h-go/types"
+)
+
+// Process takes a delivery for people who have their own router: the header
+// and the body, byte for byte as they came. It answers as ServeHTTP does.
+func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []byte) (out Outcome) {
+	if !h.enter() {
+		return h.done(ctx, Outcome{Err: errClosing})
+	}
+	defer h.running.Done()
+	defer func() {
+		if recover() != nil {
+			h.logPanic(ctx)
+			out = h.done(ctx, Outcome{Err: errPanicked})
+		}
+	}()
+	if len(body) > h.cfg.Verifier.cfg.MaxBody {
+		return h.done(ctx, Outcome{Err: errTooLarge})
+	}
+	if err := h.checkToken(head); err != nil {
+		return h.done(ctx, Outcome{Err: err})
+	}
+	return h.done(ctx, h.process(ctx, head, body))
+}
+
+// logPanic logs where it was: the value may hold content, the stack does not.
+func (h *CallbackHandler) logPanic(ctx context.Context) {
+	h.cfg.Logger.LogAttrs(ctx, slog.LevelError, errPanicked.Error(), slog.String("stack", string(debug.Stack())))
+}
+
+func (h *CallbackHandler) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return false
+	}
+	h.running.Add(1)
+	return true
+}
+
+// Shutdown makes every further delivery a 503 and waits for the acts and
+// acknowledgments that are running, or until ctx ends.
+func (h *CallbackHandler) Shutdown(ctx context.Context) error {
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	done := make(chan struct{})
+	go func() { h.running.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ma2h: acts are still running: %w", contextError(ctx))
+	}
+}
+
+// process tells a Response from a directive by the type member that only the
+// latter has, and sends it on its way. Nothing is believed yet.
+func (h *CallbackHandler) process(ctx context.Context, head http.Header, body []byte) Outcome {
+	if h.cfg.HandleDirective != nil && (h.cfg.Handle == nil || isDirective(body)) {
+		return h.processDirective(ctx, head, body)
+	}
+	d, r, err := h.cfg.Verifier.response(ctx, head, body)
+	switch {
+	case err == nil:
+	case err == errMAC:
+		return h.pullUnproven(ctx, body)
+	default:
+		return Outcome{Err: err}
+	}
+	out := Outcome{MessageID: r.MessageID()}
+	if out.Err = h.expect(ctx, r.MessageID()); out.Err != nil {
+		return out
+	}
+	if h.cfg.ConfirmByGet || !r.PayloadBound() {
+		pulled, err := h.pull(ctx, r.MessageID())
+		switch {
+		case err != nil:
+			out.Err = err
+			return out
+		case pulled.ResolutionID() != r.ResolutionID():
+			out.Err = ErrSecondResolution
+			return out
+		}
+		r = pulled
+	}
+	out.Err = h.act(ctx, d, r)
+	out.Acted = out.Err == nil
+	return out
+}
+
+func (h *CallbackHandler) expect(ctx context.Context, id string) error {
+	if h.cfg.Expect == nil {
+		return nil
+	}
+	switch ok, err := h.cfg.Expect(ctx, id); {
+	case err != nil:
+		// Told and not wrapped: whatever sentinel it is says nothing about the
+		// delivery.
+		return fmt.Errorf("%w: Expect: %v", ErrStoreUnavailable, err)
+	case !ok:
+		return errUnsent
+	}
+	return nil
+}
+
+func (h *CallbackHandler) act(ctx context.Context, d delivery, r *Response) error {
+	err := h.responses.run(ctx, item{act: r.act(h.cfg.Verifier.cfg.AgentID), from: d, do: func(ctx context.Context) error { return h.cfg.Handle(ctx, r) }})
+	if err == nil && h.cfg.Acknowledge != nil {
+		h.acknowledge(ctx, r)
+	}
+	return err
+}
+
+// acknowledge runs beside the answer to the Hub, which counts the push as
+// delivered only then. The GET before it makes the message acknowledgeable on
+// a Hub that has not.
+func (h *CallbackHandler) acknowledge(ctx context.Context, r *Response) {
+	h.running.Add(1)
+	go func() {
+		defer h.running.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		defer func() {
+			if recover() != nil {
+				h.logPanic(ctx)
+			}
+		}()
+		note := cutNote(h.cfg.Acknowledge(r), maxNote)
+		_, err := h.cfg.Client.Message(ctx, r.MessageID())
+		if err == nil {
+			_, err = h.cfg.Client.Acknowledge(ctx, r.MessageID(), note)
+		}
+		if err != nil {
+			h.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged", slog.String("id", r.MessageID()), slog.String("error", err.Error()))
+		}
+	}()
+}
+
+func (h *CallbackHandler) processDirective(ctx context.Context, head http.Header, body []byte) Outcome {
+	sig, err := header.FromHTTP(head)
+	if err != nil {
+		return Outcome{Err: fmt.Errorf("%w: %w", ErrSignature, err)}
+	}
+	d, dir, err := h.cfg.Verifier.directive(ctx, sig, body)
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	out := Outcome{MessageID: dir.ID()}
+	if !h.cfg.Authorize(dir.From()) {
+		out.Err = fmt.Errorf("%w: the author of directive %s (§13.5)", ErrNotAuthorized, types.Quote(dir.ID()))
+		return out
+	}
+	out.Err = h.responses.run(ctx, item{act: dir.act(h.cfg.Verifier.cfg.AgentID), from: d, do: func(ctx context.Context) error { return h.cfg.HandleDirective(ctx, dir) }})
+	out.Acted = out.Err == nil
+	return out
+}
+
+// isDirective reads the type of a body that nobody has vouched for. A lie only
+// leads to a check that fails.
+func isDirective(body []byte) bool {
+	var w struct {
+		Type string `json:"type"`
+	}
+	return types.Decode(body, &w) == nil && w.Type == types.TypeDirective
+}
+
+// pullUnproven handles a push that may be genuine and cannot be proved: the
+// result of a task without detail, whose signed resolved_at is not on the wire
+// when a Hub does not sign null for it (§9.8 of 0.5). It is never guessed: the
+// Hub's own answer is pulled and acted on, or the push is answered 503.
+//
+// Whoever forges such a push can have a message of this agent pulled, and no
+// more: Expect is asked first, and few are pulled at a time.
+func (h *CallbackHandler) pullUnproven(ctx context.Context, body []byte) Outcome {
+	var w types.Response
+	if types.Decode(body, &w) != nil || w.Response != nil || w.Validate() != nil {
+		return Outcome{Err: errMAC}
+	}
+	if err := h.expect(ctx, w.InReplyTo); err != nil {
+		return Outcome{Err: err}
+	}
+	if h.cfg.Client == nil {
+		return Outcome{Err: fmt.Errorf("%w: the result of %s has no detail to verify, and no Client is configured to pull it", ErrStoreUnavailable, types.Quote(w.InReplyTo))}
+	}
+	r, err := h.pull(ctx, w.InReplyTo)
+	switch {
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
+		return Outcome{Err: errMAC}
+	case err != nil:
+		return Outcome{Err: err}
+	case r.ResolutionID() != w.ResolutionID:
+		return Outcome{Err: errMAC}
+	}
+	out := Outcome{MessageID: r.MessageID()}
+	out.Err = h.act(ctx, delivery{}, r)
+	out.Acted = out.Err == nil
+	return out
+}
+
+// pull reads the message's end from the Hub, a few at a time.
+func (h *CallbackHandler) pull(ctx context.Context, id string) (*Response, error) {
+	select {
+	case h.pulls <- struct{}{}:
+		defer func() { <-h.pulls }()
+	default:
+		return nil, &pullError{fmt.Errorf("%w: too many pulls under way", ErrUnavailable)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.Client.cfg.AttemptTimeout)
+	defer cancel()
+	m, err := h.cfg.Client.Message(ctx, id)
+	switch {
+	case err != nil:
+		return nil, &pullError{err}
+	case m.Response == nil:
+		return nil, &pullError{fmt.Errorf("%w: %s", ErrOpen, types.Quote(id))}
+	}
+	return m.Response, nil
+}
+
+// pullError is the trouble of a pull. Whatever it is, the push was not refused
+// for it.
+type pullError struct{ err error }
+
+func (e *pullError) Error() string { return "ma2h: the message could not be pulled: " + e.err.Error() }
+func (e *pullError) Unwrap() error { return e.err }

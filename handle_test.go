@@ -1,0 +1,135 @@
+package ma2h_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	. "github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/internal/limits"
+)
+
+// goldenHandles is how many files there are. A file is never changed or taken
+// away: the handles of every release are read by all later ones.
+const goldenHandles = 4
+
+func TestTheHandlesOfEveryReleaseAreRead(t *testing.T) {
+	files, err := filepath.Glob("testdata/handles/*.json")
+	if err != nil || len(files) != goldenHandles {
+		t.Fatalf("%d files, %d pinned, %v", len(files), goldenHandles, err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var golden struct {
+			Note   string `json:"note"`
+			Text   string `json:"text"`
+			Handle Handle `json:"handle"`
+			Writes bool   `json:"writes"` // this release writes the same text
+		}
+		if err := json.Unmarshal(b, &golden, json.RejectUnknownMembers(true)); err != nil || golden.Note == "" || golden.Text == "" || golden.Handle.MessageID == "" {
+			t.Fatalf("%s: %v", file, err)
+		}
+		got, err := ParseHandle(golden.Text)
+		if err != nil || got != golden.Handle {
+			t.Errorf("%s reads as %+v, %v", file, got, err)
+		}
+		if golden.Writes && golden.Handle.String() != golden.Text {
+			t.Errorf("%s is written as %s", file, golden.Handle)
+		}
+	}
+}
+
+func TestAHandleSurvivesAsAString(t *testing.T) {
+	long := strings.Repeat("ö", limits.MaxIDLen/2)
+	for _, h := range []Handle{
+		{MessageID: "m", AgentID: "a"},
+		{MessageID: "msg_1", AgentID: trustAgent, IdempotencyKey: "ship-1.4"},
+		{MessageID: long, AgentID: long, IdempotencyKey: long},
+		{MessageID: "\"\\\n<>&", AgentID: "a/b c", IdempotencyKey: "\x00"},
+	} {
+		s := h.String()
+		for _, c := range s {
+			if c <= ' ' || c > '~' || strings.ContainsRune(`"'$\`+"`"+`=,;`, c) {
+				t.Fatalf("%q holds %q, which does not survive everywhere", s, c)
+			}
+		}
+		for _, text := range []string{s, " " + s + "\n", s + "\r\n"} {
+			if got, err := ParseHandle(text); err != nil || got != h {
+				t.Errorf("%+v became %+v, %v", h, got, err)
+			}
+		}
+	}
+	ack := AckOf(trustAgent, "msg_1", "ship-1.4")
+	if h := ack.Handle(); h != (Handle{"msg_1", trustAgent, "ship-1.4"}) {
+		t.Errorf("the handle of an Ack is %+v", h)
+	}
+}
+
+func TestATextThatIsNoHandleIsRefused(t *testing.T) {
+	encode := func(s string) string { return HandlePrefix + base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	good := encode(`{"id":"m","agent":"a"}`)
+	if _, err := ParseHandle(good); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := ParseHandle(encode(`{"id":"m","agent":"a","later":{"x":1}}`)); err != nil || h.MessageID != "m" {
+		t.Errorf("a handle of a later release: %v", err)
+	}
+	for name, text := range map[string]string{
+		"nothing":                "",
+		"the prefix":             HandlePrefix,
+		"another prefix":         "ma2h-handle2." + strings.TrimPrefix(good, HandlePrefix),
+		"the prefix in capitals": strings.ToUpper(HandlePrefix) + strings.TrimPrefix(good, HandlePrefix),
+		"no prefix":              strings.TrimPrefix(good, HandlePrefix),
+		"padding":                good + "==",
+		"a line end inside":      good[:20] + "\n" + good[20:],
+		"standard base64":        HandlePrefix + "++//",
+		"stray bits":             HandlePrefix + base64.RawURLEncoding.EncodeToString([]byte(`{"id":"m","agent":"ab"}`))[:30] + "B",
+		"no JSON":                encode("handle"),
+		"two handles":            encode(`{"id":"m","agent":"a"}{"id":"n","agent":"a"}`),
+		"an array":               encode(`["m","a"]`),
+		"no id":                  encode(`{"agent":"a"}`),
+		"an empty id":            encode(`{"id":"","agent":"a"}`),
+		"no agent":               encode(`{"id":"m"}`),
+		"an id twice":            encode(`{"id":"m","id":"n","agent":"a"}`),
+		"an id of another case":  encode(`{"ID":"m","agent":"a"}`),
+		"a number as id":         encode(`{"id":1,"agent":"a"}`),
+		"a null id":              encode(`{"id":null,"agent":"a"}`),
+		"bad UTF-8":              encode("{\"id\":\"\xff\",\"agent\":\"a\"}"),
+		"a long id":              encode(`{"id":"` + strings.Repeat("m", limits.MaxIDLen+1) + `","agent":"a"}`),
+		"a long agent":           encode(`{"id":"m","agent":"` + strings.Repeat("m", limits.MaxIDLen+1) + `"}`),
+		"a long text":            encode(`{"id":"m","agent":"a","x":"` + strings.Repeat("m", 1<<20) + `"}`),
+		"a deep text":            encode(strings.Repeat("[", 2000)),
+	} {
+		h, err := ParseHandle(text)
+		if !errors.Is(err, ErrMalformed) || h != (Handle{}) {
+			t.Errorf("%s: %+v, %v", name, h, err)
+		}
+	}
+}
+
+func FuzzAHandleThatIsReadIsWrittenAsItWas(f *testing.F) {
+	seeds := []string{Handle{MessageID: "m", AgentID: "a"}.String(), Handle{"msg_1", trustAgent, "ship"}.String(), "ma2h-handle1.e30", "x"}
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		h, err := ParseHandle(s)
+		if err != nil {
+			if h != (Handle{}) || !errors.Is(err, ErrMalformed) {
+				t.Errorf("%q: %+v, %v", s, h, err)
+			}
+			return
+		}
+		if back, err := ParseHandle(h.String()); err != nil || back != h {
+			t.Errorf("%q: %+v became %+v, %v", s, h, back, err)
+		}
+	})
+}

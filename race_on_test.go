@@ -1,0 +1,5 @@
+//go:build race
+
+package ma2h_test
+
+const raceEnabled = true
