@@ -636,13 +636,13 @@ func TestARunAcknowledgesWhatAnEarlierOneDidAndCouldNotSay(t *testing.T) {
 	r.answer(t, h.MessageID, "ship")
 	u = r.newRun(t, "100.1", func(c *ResumeConfig) {
 		c.Ledger = r.store
-		c.Note = func(*Response) string { return strings.Repeat("x", maxNote-1) + "öö" }
+		c.Note = func(*Response) string { return strings.Repeat("x", MaxNote-1) + "öö" }
 	})
 	if err := u.from(t, handle); err != nil {
 		t.Errorf("%v", err)
 	}
 	m, err := r.client.Message(t.Context(), h.MessageID)
-	if err != nil || m.Wire.Delivery.Ack == nil || m.Wire.Delivery.Ack.Note != strings.Repeat("x", maxNote-1) {
+	if err != nil || m.Wire.Delivery.Ack == nil || m.Wire.Delivery.Ack.Note != strings.Repeat("x", MaxNote-1) {
 		t.Errorf("the note on record is not the beginning of the long one: %v", err)
 	}
 
