@@ -185,6 +185,9 @@ func schemaFor[T any]() ([]byte, error) {
 		if err := applyTag(p, f.Tag.Get("ma2h")); err != nil {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
+		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum || p.MinLength != nil && p.MaxLength != nil && *p.MinLength > *p.MaxLength {
+			return nil, invalid(t.String()+"."+f.Name, "§5.2", "has bounds that no answer meets")
+		}
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -266,6 +269,9 @@ func applyTag(p *jsonschema.Schema, tag string) error {
 		case "sensitive":
 			p.Extra = map[string]any{"x-ma2h-sensitive": true}
 		case "enum":
+			if val == "" {
+				return fmt.Errorf("has an enum without a value")
+			}
 			if p.Type != "string" {
 				return fmt.Errorf("has an enum, which is for strings")
 			}

@@ -338,7 +338,8 @@ func (m Message) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, m.Wire) }
 // LogValue logs what Format prints.
 func (m Message) LogValue() slog.Value { return m.Wire.LogValue() }
 
-// Message reads a message once. Errors: ErrNotFound for an unknown id or
+// Message reads a message. Like every call but a submit without a key it is
+// sent again after a network error or a 5xx, until ctx ends. Errors: ErrNotFound for an unknown id or
 // another agent's, ErrGone, and those of any call.
 func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
 	target, err := c.messageURL(id, "")

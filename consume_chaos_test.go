@@ -324,7 +324,7 @@ func runChaos(t *testing.T, n int, seed uint64, lease time.Duration, store ma2h.
 	}
 	t.Logf("%d directives, %d lives, %d crashes: %d attempts, %d rejections, %d acknowledged, %d in doubt, %d poisoned",
 		n, lives, crashes, c.attempts, c.rejected, acked, doubtful, len(c.poison))
-	if lives < 5 || crashes == 0 || doubtful == 0 || c.rejected == 0 || acked < n*9/10 {
+	if n >= chaosRaceDirectives && (lives < 5 || crashes == 0 || doubtful == 0 || c.rejected == 0 || acked < n*4/5) {
 		t.Error("the run was too calm to show anything")
 	}
 }
@@ -370,4 +370,3 @@ func TestUnderRandomFaultsTheSameHoldsOnALedgerInAFile(t *testing.T) {
 		runChaos(t, n, 2, 2*time.Second, store)
 	})
 }
-

@@ -111,7 +111,7 @@ func (a *acker) send(ctx context.Context, batch []pendingAck) {
 		ids[i] = p.id
 	}
 	err := errPanicked
-	a.in.guard(ctx, func() { err = a.in.Ack(ctx, batch[0].note, ids...) })
+	a.in.guard(ctx, func() { err = a.in.Ack(ctx, ids, batch[0].note) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(batch) > 1 && refusedAsWhole(err) {

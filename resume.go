@@ -30,8 +30,14 @@ type ResumeConfig struct {
 	// Hub's acknowledgment does, which stands for the first run that asks for
 	// it: see Resumer.
 	Ledger Ledger
-	// Act goes on with the work. Required. Its terms are those of
-	// CallbackConfig.Handle; open the state in it before anything else.
+	// Open is called before Act: open and check the state here (§9.3). Its
+	// error means that nothing was done. Without a Ledger it is called before
+	// the Hub's acknowledgment is spent, so a state that does not open loses no
+	// decision.
+	Open func(context.Context, *Response) error
+	// Act goes on with the work, whatever the decision was: it is called for a
+	// decline and an expiry as well. Required. Its terms are those of
+	// CallbackConfig.Handle.
 	Act func(context.Context, *Response) error
 	// Note is what the human reads as the acknowledgment. Default: none.
 	Note func(*Response) string
@@ -50,7 +56,7 @@ type ResumeConfig struct {
 // Without a Ledger, on a machine that keeps nothing, the Hub's acknowledgment
 // is the claim: it is sent before the act with a mark of this run, and the
 // first one stands (§14.1). The run whose mark is on record acts; any other
-// gets ErrAlreadyActed. A run that dies in between leaves its mark where the
+// gets ErrAlreadyActed, which then says that another run has taken it. A run that dies in between leaves its mark where the
 // human and every later run see it: the same run started again gets
 // ErrInDoubt, and nothing acts twice.
 type Resumer struct {
@@ -157,6 +163,8 @@ func (r *Resumer) pull(ctx context.Context, id string) (*Response, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case m.Wire.Type == types.VerbNotify:
+		return nil, fmt.Errorf("%w: message %s is a notify (§5.1)", ErrNoAnswer, types.Quote(id))
 	case m.Response == nil:
 		return nil, fmt.Errorf("%w: %s is %s", ErrOpen, types.Quote(id), types.Quote(string(m.Wire.Status)))
 	}
@@ -168,11 +176,25 @@ func (r *Resumer) act(ctx context.Context, from delivery, resp *Response) error 
 	if r.cfg.Note != nil {
 		note = r.cfg.Note(resp)
 	}
-	pipe := r.pipe
+	pipe, open := r.pipe, r.cfg.Open
 	if r.acks {
 		pipe.ledger = &ackLedger{client: r.cfg.Client, response: resp, note: note}
+		if open != nil {
+			check := item{do: func(ctx context.Context) error { return r.cfg.Open(ctx, resp) }}
+			if err := pipe.act(ctx, check, time.Now().Add(pipe.lease)); err != nil {
+				return err
+			}
+			open = nil
+		}
 	}
-	err := pipe.run(ctx, item{act: resp.act(r.cfg.Client.cfg.Agent.ID), from: from, do: func(ctx context.Context) error { return r.cfg.Act(ctx, resp) }})
+	err := pipe.run(ctx, item{act: resp.act(r.cfg.Client.cfg.Agent.ID), from: from, do: func(ctx context.Context) error {
+		if open != nil {
+			if err := open(ctx, resp); err != nil {
+				return err
+			}
+		}
+		return r.cfg.Act(ctx, resp)
+	}})
 	// Also for a run that finds the act done: the one that did it may have died
 	// before it could say so.
 	if (err == nil || err == ErrAlreadyActed) && !r.acks {

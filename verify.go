@@ -320,8 +320,15 @@ func (v *Verifier) once(ctx context.Context, d delivery) error {
 	return nil
 }
 
-// storeError makes every error of a store one that callers know.
+// storeError makes every error of a store one that callers know. One of the
+// caller's context, or of a Hub that stands in for a store, says what it is.
 func storeError(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnsupported) {
+		return err
+	}
+	if _, hub := errors.AsType[*APIError](err); hub {
+		return err
+	}
 	if errors.Is(err, ErrStoreFull) || errors.Is(err, ErrStoreUnavailable) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}

@@ -78,10 +78,10 @@ func TestAKeyBelongsToItsAgent(t *testing.T) {
 func TestANotifyWithAKeyIsDedupedAndOneWithoutIsNot(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)
-	if w.submit(notify("k")) != w.submit(notify("k")) {
+	if first, again := w.submit(notify("k")), w.submit(notify("k")); first != again {
 		t.Fatal("a keyed notify was stored twice")
 	}
-	if w.submit(notify("")) == w.submit(notify("")) {
+	if first, again := w.submit(notify("")), w.submit(notify("")); first == again {
 		t.Fatal("a notify without key was deduped")
 	}
 	hub.RequireMessages(t, 3)

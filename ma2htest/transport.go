@@ -76,7 +76,11 @@ func (t memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		_ = body.Close()
 		return nil, req.Context().Err()
 	}
-	return x.response(req)
+	resp, err := x.response(req)
+	if gone := req.Context().Err(); err != nil && gone != nil {
+		return nil, gone // the handler was faster to notice
+	}
+	return resp, err
 }
 
 // enter counts a handler in, unless the Hub is closed.

@@ -19,7 +19,7 @@ type doc struct {
 	Null  nullable        `json:"null"`
 }
 
-type nullable struct{ set bool }
+type nullable struct{}
 
 func (*nullable) UnmarshalJSON([]byte) error { return nil }
 func (nullable) AcceptsNull()                {}

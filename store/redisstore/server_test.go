@@ -262,6 +262,13 @@ func TestAnEntryExpiresByItself(t *testing.T) {
 	if n := len(srv.keys(t, address)); n != 3 {
 		t.Errorf("%d keys, not one each", n)
 	}
+	for _, key := range srv.keys(t, address) {
+		for _, field := range []string{"l", "p"} {
+			if at, err := srv.admin.HGet(t.Context(), key, field).Result(); err == nil && strings.Trim(at, "0123456789") != "" {
+				t.Errorf("a time is %q, which is not exact", at)
+			}
+		}
+	}
 }
 
 func TestAClaimThatArrivesTwiceLateTakesNothingThatIsDone(t *testing.T) {

@@ -73,6 +73,16 @@ func (d database) number(t testing.TB, query string) (n int64) {
 	return n
 }
 
+// kept wants the one row of a table to be kept for d, or for the tick of the
+// clock longer.
+func (d database) kept(t testing.TB, table string, want time.Duration) {
+	t.Helper()
+	got := time.Duration(d.number(t, "SELECT keep_until - changed_at FROM {p}"+table)) * time.Microsecond
+	if got < want || got > want+time.Millisecond {
+		t.Errorf("it is kept for %s, not %s", got, want)
+	}
+}
+
 func claimed(t testing.TB, s ma2h.Ledger, act ma2h.Act, lease time.Duration) ma2h.Token {
 	t.Helper()
 	r, err := s.Reserve(t.Context(), act, lease, false)
@@ -142,9 +152,7 @@ func TestAnActIsKeptForTheRetentionFromItsLastChange(t *testing.T) {
 		act := ma2h.Act{Key: "k", Resolution: "r"}
 		keep := func(want time.Duration) {
 			t.Helper()
-			if got := d.number(t, "SELECT keep_until - changed_at FROM {p}act"); time.Duration(got)*time.Microsecond != want {
-				t.Errorf("it is kept for %d µs, not %s", got, want)
-			}
+			d.kept(t, "act", want)
 		}
 		token := claimed(t, s, act, time.Hour)
 		keep(3 * time.Hour)
@@ -189,9 +197,7 @@ func TestASubmitIsKeptForTheRetention(t *testing.T) {
 		if err := s.AckSubmit(t.Context(), key, []byte("ack")); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.number(t, "SELECT keep_until - changed_at FROM {p}submit"); time.Duration(got)*time.Microsecond != ma2h.DefaultRetention {
-			t.Errorf("it is kept for %d µs", got)
-		}
+		d.kept(t, "submit", ma2h.DefaultRetention)
 		d.exec(t, "UPDATE {p}submit SET keep_until = {now}")
 		if kept, err := s.GetSubmit(t.Context(), key); err != nil || kept.Body != nil {
 			t.Errorf("after its end: %v, %v", kept, err)
@@ -287,10 +293,30 @@ func TestAClaimThatArrivesTwiceLateTakesNothingThatIsDone(t *testing.T) {
 			}
 		}
 		late(ma2h.ActInFlight)
+		if n := d.number(t, "SELECT count(*) FROM {p}act WHERE lease_until > {now}"); n != 1 {
+			t.Errorf("%d leases run", n)
+		}
+		// One whose answer was lost and that is sent again after its lease is
+		// whole again: nobody acted under it.
+		d.exec(t, "UPDATE {p}act SET lease_until = {now}")
+		late(ma2h.ActInFlight)
 		if err := s.Commit(t.Context(), act, token); err != nil {
 			t.Fatal(err)
 		}
 		late(ma2h.ActDone)
+	})
+}
+
+func TestACallThatWasNotSentLeavesNothingToGiveBack(t *testing.T) {
+	dialects(t, func(t *testing.T, d database) {
+		s := d.open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, reserveErr := s.Reserve(ctx, ma2h.Act{Key: "k"}, time.Hour, false)
+		_, claimErr := s.ClaimJTI(ctx, "k", time.Hour, time.Hour)
+		if !errors.Is(reserveErr, context.Canceled) || !errors.Is(claimErr, context.Canceled) || s.Orphans() != 0 {
+			t.Errorf("%v, %v, %d to give back", reserveErr, claimErr, s.Orphans())
+		}
 	})
 }
 

@@ -64,6 +64,18 @@ func fateOf(err error) fate {
 
 func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
+// tick is how far apart two readings of SQLite's clock can be, in microseconds.
+const tick = 1000
+
+// micros is d as the statements add it to the clock. SQLite's stands still for
+// a millisecond, so one more keeps what is due from being over too soon.
+func (s *Store) micros(d time.Duration) int64 {
+	if s.cfg.Dialect == SQLite && d > 0 {
+		return storekit.Micros(d) + tick
+	}
+	return storekit.Micros(d)
+}
+
 // do runs one statement, again where its connection broke or another
 // transaction was in the way: every statement of this package finds its own
 // work done if it comes twice. unsure goes with an error after which it may

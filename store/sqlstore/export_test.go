@@ -11,6 +11,9 @@ import (
 // CleanQueries are the statements that clean.
 func (s *Store) CleanQueries() []string { return s.q.clean[:] }
 
+// Orphans is how many claims wait to be given back.
+func (s *Store) Orphans() int { return s.orphans.Len() }
+
 // Late sends a claim of an act as a broken connection may: once more, under
 // the token of the first time.
 func (s *Store) Late(ctx context.Context, act ma2h.Act, token ma2h.Token) error {

@@ -14,7 +14,7 @@ func (s *Store) PutSubmit(ctx context.Context, key ma2h.SubmitKey, body []byte) 
 		return ma2h.Submit{}, err
 	}
 	mine := storekit.NewToken()
-	out, token, err := s.readSubmit(ctx, s.q.put, storekit.SubmitDigest(key), mine, body, storekit.Micros(s.cfg.Retention))
+	out, token, err := s.readSubmit(ctx, s.q.put, storekit.SubmitDigest(key), mine, body, s.micros(s.cfg.Retention))
 	if err != nil {
 		return ma2h.Submit{}, err
 	}

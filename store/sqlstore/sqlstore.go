@@ -119,7 +119,7 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 	var token ma2h.Token
 	var until int64
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		return s.scan(ctx, s.q.claim, []any{id, mine, storekit.Micros(lease), storekit.Micros(max(lease, keep))}, &token, &until)
+		return s.scan(ctx, s.q.claim, []any{id, mine, s.micros(lease), s.micros(max(lease, keep))}, &token, &until)
 	})
 	if err == nil && token == mine {
 		s.sweep(ctx, mine, deliveries)
@@ -184,7 +184,7 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 	mine := attempt.Token()
 	var e entry
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		args := []any{id, resolution, mine, storekit.Micros(lease), storekit.Micros(lease + s.cfg.Retention), take}
+		args := []any{id, resolution, mine, s.micros(lease), s.micros(lease + s.cfg.Retention), take}
 		return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
 	})
 	if err == nil && e.token == mine {
@@ -212,7 +212,7 @@ func (s *Store) settle(ctx context.Context, query string, act ma2h.Act, token ma
 	if err := act.Validate(); err != nil {
 		return err
 	}
-	n, err := s.exec(ctx, query, storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, storekit.Micros(s.cfg.Retention))
+	n, err := s.exec(ctx, query, storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, s.micros(s.cfg.Retention))
 	if err == nil && n == 0 {
 		return ma2h.ErrLeaseLost
 	}

@@ -64,6 +64,9 @@ func (o *Orphans) put(x Orphan, c claim) {
 	}
 }
 
+// Len is how many claims are held.
+func (o *Orphans) Len() int { return int(o.n.Load()) }
+
 // Take returns a token to claim x with: that of an orphan on x, which is the
 // caller's alone then, or a new one. The caller says how it went.
 func (o *Orphans) Take(x Orphan) *Attempt {

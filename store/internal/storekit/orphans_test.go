@@ -98,7 +98,7 @@ func TestAClaimThatNeverComesIsGivenUp(t *testing.T) {
 			}
 			time.Sleep(lookAgain)
 		}
-		if n := o.n.Load(); n != 0 || e.asked > int(lookFor/lookAgain)+2 {
+		if n := o.Len(); n != 0 || e.asked > int(lookFor/lookAgain)+2 {
 			t.Errorf("%d are left after %d tries", n, e.asked)
 		}
 	})
@@ -167,7 +167,7 @@ func TestOrphansAreBounded(t *testing.T) {
 	for i := range maxOrphans + 1 {
 		o.Take(Orphan{Digest: fmt.Sprint(i)}).Failed(true)
 	}
-	if n := o.n.Load(); n != maxOrphans || len(o.held) != maxOrphans {
+	if n := o.Len(); n != maxOrphans || len(o.held) != maxOrphans {
 		t.Errorf("%d orphans, %d counted", len(o.held), n)
 	}
 }
