@@ -54,7 +54,8 @@ type CallbackConfig struct {
 	// with the note that it returns. It needs Client. A failure is logged.
 	Acknowledge func(*Response) (note string)
 	// Expect, if set, is asked whether this agent sent the message. False is
-	// answered 404, which is final, an error 503.
+	// answered 503 if the push verified, since one may come before the answer to
+	// its submit, and 404, which is final, if it did not. An error is 503.
 	Expect func(ctx context.Context, messageID string) (bool, error)
 	// InDoubt decides about an act whose earlier attempt vanished. Default:
 	// LeaveInDoubt, answered 503 each time.
@@ -83,7 +84,8 @@ type CallbackConfig struct {
 const (
 	defaultReadTimeout = 10 * time.Second
 	defaultRetryAfter  = 5 * time.Second
-	// maxPulls bounds the pulls that unverified pushes can cause at a time.
+	// maxPulls bounds the pulls under way at a time, those that unverified pushes
+	// cause apart from the others.
 	maxPulls = 4
 )
 
@@ -98,13 +100,14 @@ const (
 //	malformed, second decision       400
 //	another agent, not authorized    403
 //	not a POST, too large, not JSON  405, 413, 415
-//	Expect said no                   404
+//	unproven, and Expect said no     404
 type CallbackHandler struct {
 	cfg       CallbackConfig      // without the credentials
 	tokens    [][sha256.Size]byte // digests of the credentials, if there are any
 	bearer    bool                // they are bearer tokens
 	responses pipeline
-	pulls     chan struct{}
+	pulls     chan struct{} // of what verified
+	unproven  chan struct{} // of what did not
 
 	mu      sync.Mutex
 	closing bool
@@ -187,6 +190,7 @@ func NewCallbackHandler(cfg CallbackConfig) (*CallbackHandler, error) {
 	h := &CallbackHandler{
 		responses: pipeline{ledger: cfg.Ledger, replay: v.Replay, lease: cfg.Lease, inDoubt: cfg.InDoubt, patient: true, log: cfg.Logger},
 		pulls:     make(chan struct{}, maxPulls),
+		unproven:  make(chan struct{}, maxPulls),
 	}
 	for _, s := range slices.Concat(cfg.BearerToken, cfg.APIKey) {
 		h.tokens = append(h.tokens, sha256.Sum256([]byte(s)))

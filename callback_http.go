@@ -51,6 +51,10 @@ func (h *CallbackHandler) serve(w http.ResponseWriter, r *http.Request) Outcome 
 	if ct, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); ct != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
 		return h.done(r.Context(), Outcome{Err: errType})
 	}
+	// A stranger is not waited for: the credential comes before the body.
+	if err := h.checkToken(r.Header); err != nil {
+		return h.done(r.Context(), Outcome{Err: err})
+	}
 	body, err := h.read(w, r)
 	if err != nil {
 		return h.done(r.Context(), Outcome{Err: err})

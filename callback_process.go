@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/ma2h/ma2h-go/internal/header"
@@ -85,10 +86,14 @@ func (h *CallbackHandler) process(ctx context.Context, head http.Header, body []
 	}
 	out := Outcome{MessageID: r.MessageID()}
 	if out.Err = h.expect(ctx, r.MessageID()); out.Err != nil {
+		if out.Err == errUnsent {
+			// It is signed, and a push may overtake the answer to the submit.
+			out.Err = &pullError{errUnsent}
+		}
 		return out
 	}
 	if h.cfg.ConfirmByGet || !r.PayloadBound() {
-		pulled, err := h.pull(ctx, r.MessageID())
+		pulled, err := h.pull(ctx, h.pulls, r.MessageID(), h.cfg.Client.Message)
 		switch {
 		case err != nil:
 			out.Err = err
@@ -168,7 +173,24 @@ func (h *CallbackHandler) processDirective(ctx context.Context, head http.Header
 	}
 	out.Err = h.responses.run(ctx, item{act: dir.act(h.cfg.Verifier.cfg.AgentID), from: d, do: func(ctx context.Context) error { return h.cfg.HandleDirective(ctx, dir) }})
 	out.Acted = out.Err == nil
+	if h.cfg.Client != nil && (out.Err == nil || out.Err == ErrAlreadyActed) {
+		h.consume(ctx, dir.ID())
+	}
 	return out
+}
+
+// consume tells the mailbox, beside the answer to the Hub, that the directive
+// has been processed: a webhook leaves it there (§8.7, §13.4).
+func (h *CallbackHandler) consume(ctx context.Context, id string) {
+	h.running.Add(1)
+	go func() {
+		defer h.running.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		if err := (&Inbox{client: h.cfg.Client}).Ack(ctx, []string{id}, ""); err != nil {
+			h.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged", slog.String("id", types.Quote(id)), slog.String("error", err.Error()))
+		}
+	}()
 }
 
 // isDirective reads the type of a body that nobody has vouched for. A lie only
@@ -186,11 +208,15 @@ func isDirective(body []byte) bool {
 // Hub's own answer is pulled and acted on, or the push is answered 503.
 //
 // Whoever forges such a push can have a message of this agent pulled, and no
-// more: Expect is asked first, and few are pulled at a time.
+// more: Expect is asked first, few are pulled at a time and once each, and what
+// is genuine has places of its own.
 func (h *CallbackHandler) pullUnproven(ctx context.Context, body []byte) Outcome {
 	var w types.Response
 	if types.Decode(body, &w) != nil || w.Response != nil || w.Validate() != nil {
 		return Outcome{Err: errMAC}
+	}
+	if strings.ContainsFunc(w.InReplyTo, func(c rune) bool { return c <= ' ' || c == '/' || c == '\\' || c == 0x7f }) {
+		return Outcome{Err: errMAC} // no Hub's id, and it would choose a path
 	}
 	if err := h.expect(ctx, w.InReplyTo); err != nil {
 		return Outcome{Err: err}
@@ -198,7 +224,7 @@ func (h *CallbackHandler) pullUnproven(ctx context.Context, body []byte) Outcome
 	if h.cfg.Client == nil {
 		return Outcome{Err: fmt.Errorf("%w: the result of %s has no detail to verify, and no Client is configured to pull it", ErrStoreUnavailable, types.Quote(w.InReplyTo))}
 	}
-	r, err := h.pull(ctx, w.InReplyTo)
+	r, err := h.pull(ctx, h.unproven, w.InReplyTo, h.cfg.Client.messageOnce)
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
 		return Outcome{Err: errMAC}
@@ -213,17 +239,18 @@ func (h *CallbackHandler) pullUnproven(ctx context.Context, body []byte) Outcome
 	return out
 }
 
-// pull reads the message's end from the Hub, a few at a time.
-func (h *CallbackHandler) pull(ctx context.Context, id string) (*Response, error) {
+// pull reads the message's end from the Hub, as many at a time as there are
+// places.
+func (h *CallbackHandler) pull(ctx context.Context, places chan struct{}, id string, get func(context.Context, string) (*Message, error)) (*Response, error) {
 	select {
-	case h.pulls <- struct{}{}:
-		defer func() { <-h.pulls }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
 		return nil, &pullError{fmt.Errorf("%w: too many pulls under way", ErrUnavailable)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Client.cfg.AttemptTimeout)
 	defer cancel()
-	m, err := h.cfg.Client.Message(ctx, id)
+	m, err := get(ctx, id)
 	switch {
 	case err != nil:
 		return nil, &pullError{err}

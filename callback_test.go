@@ -788,8 +788,12 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 		c.Expect = func(_ context.Context, id string) (bool, error) { return known[id], failure }
 	})
 	other := strings.Replace(trustBody, "msg_01HZXASK0001", "msg_other", 1)
-	if out := r.Process(t.Context(), hubSigner{}.header(t, "response", other, trustUnix, "k"), []byte(other)); out.Status != 404 || len(r.acts()) != 0 || r.store.diary() != nil {
-		t.Errorf("an unknown message: %v", out)
+	if out := r.Process(t.Context(), hubSigner{}.header(t, "response", other, trustUnix, "k"), []byte(other)); out.Status != 503 || len(r.acts()) != 0 || r.store.diary() != nil {
+		t.Errorf("a push that overtook the answer to its submit: %v", out)
+	}
+	forged := `{"ma2h_version":"0.3","in_reply_to":"msg_other","resolution_id":"res_1","agent":{"id":"a","run_id":"r"},"resolution":"completed"}`
+	if out := r.Process(t.Context(), trustHead(t, "k"), []byte(forged)); out.Status != 404 || len(r.acts()) != 0 || r.store.diary() != nil {
+		t.Errorf("an unproven push of a message that was never sent: %v", out)
 	}
 	for _, failure = range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrUnsent} {
 		if out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 503 || len(r.acts()) != 0 || r.store.diary() != nil {

@@ -373,6 +373,26 @@ func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
 	return readMessage(id, reply)
 }
 
+// messageOnce is Message for a reason that is not worth a second request.
+func (c *Client) messageOnce(ctx context.Context, id string) (*Message, error) {
+	target, err := c.messageURL(id, "")
+	if err != nil {
+		return nil, err
+	}
+	call, err := c.call(ctx, opGet, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.send.Once(ctx, call)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ma2h: %s %s: %w", opGet, types.Quote(id), err)
+	case reply.Status != http.StatusOK:
+		return nil, apiError(opGet, id, reply, c.cfg.Now())
+	}
+	return readMessage(id, reply)
+}
+
 // readMessage reads a GET body. Whatever contradicts itself or the id that was
 // asked for is ErrProtocol: nothing of it may be acted on.
 func readMessage(id string, reply *transport.Reply) (*Message, error) {

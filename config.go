@@ -207,6 +207,9 @@ func (c *Config) validate() (*url.URL, error) {
 	if err := c.Credential.check(); err != nil {
 		return nil, err
 	}
+	if strings.ContainsFunc(c.Agent.ID, unicode.IsControl) {
+		return nil, configError("Agent.ID", "§4.1", "has a control character")
+	}
 	if err := c.Agent.Validate(); err != nil {
 		return nil, fmt.Errorf("ma2h: Config.Agent: %w", err)
 	}

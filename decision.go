@@ -108,7 +108,7 @@ func (c *Client) AwaitApproval(ctx context.Context, id string, a Approval) (Verd
 	if err != nil {
 		return Verdict{MessageID: id}, err
 	}
-	if err := a.matches(&m.Wire.Message, c.self()); err != nil {
+	if err := a.matches(&m.Wire.Message); err != nil {
 		return Verdict{MessageID: id}, err
 	}
 	return a.Judge(m.Response), nil
@@ -116,26 +116,22 @@ func (c *Client) AwaitApproval(ctx context.Context, id string, a Approval) (Verd
 
 // matches refuses a message that asks something else than a does, so that an
 // answer to one question is never read as the answer to another.
-func (a *Approval) matches(m *types.Message, self string) error {
-	ask, err := a.ask()
-	if err != nil {
-		return err
-	}
-	want, err := ask.message(self)
-	if err != nil {
-		return err
+func (a *Approval) matches(m *types.Message) error {
+	mode := types.ModeConfirm
+	if len(a.Options) > 0 {
+		mode = types.ModeSelect
 	}
 	other := func(field string) error {
 		return fmt.Errorf("%w: its %s differs (§5.2)", ErrOtherQuestion, field)
 	}
 	switch {
-	case m.Request == nil || m.Request.Mode != want.Request.Mode:
+	case m.Request == nil || m.Request.Mode != mode:
 		return other("mode")
-	case m.Title != want.Title:
+	case m.Title != a.Title:
 		return other("title")
 	case a.IdempotencyKey != "" && m.IdempotencyKey != a.IdempotencyKey:
 		return other("idempotency key")
-	case !slices.EqualFunc(m.Request.Options, want.Request.Options, func(x, y Option) bool { return x.Value == y.Value }):
+	case !slices.EqualFunc(m.Request.Options, a.Options, func(x, y Option) bool { return x.Value == y.Value }):
 		return other("options")
 	}
 	return nil

@@ -350,3 +350,27 @@ func TestACancelWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 		}
 	})
 }
+
+// An answer to one question is never the answer to another of the same humans.
+func TestAnAnswerToAnotherQuestionApprovesNothing(t *testing.T) {
+	c := connect(t, always(200, view()).config())
+	asked := ma2h.Approval{Title: "Ship?", By: []string{alice}, IdempotencyKey: "k"}
+	if v, err := c.AwaitApproval(t.Context(), "msg_1", asked); err != nil || !v.Approved() {
+		t.Fatalf("the question that was asked: %v, %v", v, err)
+	}
+	for name, edit := range map[string]func(*ma2h.Approval){
+		"another title": func(a *ma2h.Approval) { a.Title = "Drop table users?" },
+		"another key":   func(a *ma2h.Approval) { a.IdempotencyKey = "k2" },
+		"another mode": func(a *ma2h.Approval) {
+			a.Options, a.Yes = []ma2h.Option{{Value: "approve", Label: "Yes"}, {Value: "no", Label: "No"}}, "approve"
+		},
+	} {
+		a := asked
+		edit(&a)
+		v, err := c.AwaitApproval(t.Context(), "msg_1", a)
+		wants(t, err, ma2h.ErrOtherQuestion)
+		if v.Approved() || v.MessageID != "msg_1" {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+}

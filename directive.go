@@ -53,7 +53,16 @@ func (d *Directive) Priority() Priority {
 func (d *Directive) Tags() []string { return slices.Clone(d.held().Tags) }
 
 // Context is the attachments. Nothing in this library fetches them.
-func (d *Directive) Context() []Part { return slices.Clone(d.held().Context) }
+func (d *Directive) Context() []Part {
+	parts := slices.Clone(d.held().Context)
+	for i, p := range parts {
+		if p.File != nil {
+			parts[i].File = new(*p.File)
+		}
+		parts[i].Data, parts[i].Metadata = slices.Clone(p.Data), slices.Clone(p.Metadata)
+	}
+	return parts
+}
 
 // DirectiveAdvisory is what no signature covers (§9.7).
 type DirectiveAdvisory struct {

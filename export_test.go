@@ -45,7 +45,7 @@ func AckOf(agentID, id, key string) *Ack { return &Ack{ID: id, Key: key, agent: 
 
 func (h *CallbackHandler) Configured() *CallbackConfig { return &h.cfg }
 
-func (h *CallbackHandler) Pulls() chan struct{} { return h.pulls }
+func (h *CallbackHandler) Unproven() chan struct{} { return h.unproven }
 
 func (h *CallbackHandler) Reopen() { h.closing = false }
 

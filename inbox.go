@@ -53,6 +53,8 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 		return nil, bad("Client", "§8.7", "is required")
 	case cfg.Verifier == nil || cfg.Verifier.cfg.DirectiveKeys.empty():
 		return nil, bad("Verifier", "§9.7", "with DirectiveKeys is required")
+	case !cfg.Verifier.received.IsZero():
+		return nil, bad("Verifier", "§9.2", "is one of ReceivedAt, whose clock stands still")
 	case cfg.Verifier.cfg.AgentID != cfg.Client.cfg.Agent.ID:
 		return nil, bad("Verifier", "§9.1", "is of another agent than the Client")
 	case !cfg.Verifier.received.IsZero():

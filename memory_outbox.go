@@ -13,8 +13,11 @@ import (
 // has no room for is sent all the same.
 type clientOutbox struct{ *MemoryStore }
 
-// clientOutboxSize bounds it in submits.
-const clientOutboxSize = 1024
+// It is bounded in submits, and in the bytes of each.
+const (
+	clientOutboxSize = 256
+	clientOutboxBody = 128 << 10
+)
 
 func newClientOutbox(cfg Config) (Outbox, error) {
 	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Now: cfg.Now})
@@ -26,6 +29,9 @@ func newClientOutbox(cfg Config) (Outbox, error) {
 
 // PutSubmit implements Outbox.
 func (o clientOutbox) PutSubmit(ctx context.Context, key SubmitKey, body []byte) (Submit, error) {
+	if len(body) > clientOutboxBody {
+		return Submit{Body: body, Created: true}, nil
+	}
 	kept, err := o.MemoryStore.PutSubmit(ctx, key, body)
 	if errors.Is(err, ErrStoreFull) {
 		return Submit{Body: body, Created: true}, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/ma2h/ma2h-go/types"
@@ -286,10 +287,8 @@ func actKey(kind, agentID, id string) string {
 
 // MessageID returns the message or directive that the act is about.
 func (a Act) MessageID() string {
-	for i := len(a.Key) - 1; i >= 0; i-- {
-		if a.Key[i] == 0 {
-			return a.Key[i+1:]
-		}
+	if parts := strings.SplitN(a.Key, "\x00", 3); len(parts) == 3 {
+		return parts[2]
 	}
 	return a.Key
 }

@@ -512,13 +512,13 @@ func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T)
 		r := newHubRig(t, ma2htest.Options{})
 		body := r.push(t, r.task(t, "k"), bare)
 		for range MaxPulls {
-			r.Pulls() <- struct{}{}
+			r.Unproven() <- struct{}{}
 		}
 		if out := r.Process(t.Context(), clockSigned(t, body, "j"), []byte(body)); out.Status != 503 || !errors.Is(out.Err, ErrUnavailable) || len(r.acts()) != 0 {
 			t.Errorf("%v %v", out, out.Err)
 		}
 		for range MaxPulls {
-			<-r.Pulls()
+			<-r.Unproven()
 		}
 		for range 2 * MaxPulls { // and each gives its place back
 			if out := r.Process(t.Context(), clockSigned(t, body, "j"), []byte(body)); out.Status != 200 {

@@ -271,7 +271,9 @@ func (l *ackLedger) Reserve(ctx context.Context, _ Act, _ time.Duration, takeDou
 	mark := markOpen + run + " " + nonce + markEnd
 	// The human's own words may be in the note, and must not read as a mark.
 	note := cutNote(strings.ReplaceAll(l.note, strings.TrimSpace(markOpen), "[claim"), maxNote-len(mark)-1)
-	ack, err := l.client.Acknowledge(ctx, l.response.MessageID(), strings.TrimSpace(note+" "+mark))
+	// The mark comes first: what a Hub makes of the words after it, by cleaning
+	// or cutting, cannot make another mark the first.
+	ack, err := l.client.Acknowledge(ctx, l.response.MessageID(), strings.TrimSpace(mark+" "+note))
 	if err != nil {
 		return Reservation{}, err
 	}
@@ -339,8 +341,5 @@ func withoutAttempt(run string) string {
 
 // cutNote cuts a note to n bytes, between characters.
 func cutNote(note string, n int) string {
-	if len(note) <= n {
-		return note
-	}
-	return strings.ToValidUTF8(note[:n], "")
+	return strings.ToValidUTF8(note[:min(len(note), max(0, n))], "")
 }

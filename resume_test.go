@@ -322,7 +322,7 @@ func TestOnACleanRunnerTheFirstAcknowledgmentDecidesWhoActs(t *testing.T) {
 		t.Fatalf("the first run: %v, %d acts", err, first.acts)
 	}
 	m, err := r.client.Message(t.Context(), h.MessageID)
-	if err != nil || !strings.HasPrefix(m.Wire.Delivery.Ack.Note, "deploying [ma2h-claim 100.1 ") {
+	if err != nil || !strings.HasPrefix(m.Wire.Delivery.Ack.Note, "[ma2h-claim 100.1 ") || !strings.HasSuffix(m.Wire.Delivery.Ack.Note, "] deploying") {
 		t.Errorf("the human reads %q", m.Wire.Delivery.Ack.Note)
 	}
 	for runID, want := range map[string]error{"101.1": ErrAlreadyActed, "100.1": ErrInDoubt, "100.2": ErrInDoubt, "100": ErrInDoubt, "1001.1": ErrAlreadyActed, "10.1": ErrAlreadyActed} {

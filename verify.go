@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/header"
@@ -102,6 +103,8 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		return nil, bad("Keys", "§9.2", "is empty, and so are the other rings")
 	case cfg.AgentID == "" || len(cfg.AgentID) > limits.MaxIDLen:
 		return nil, bad("AgentID", "§9.1", "is %d bytes, not 1 to %d", len(cfg.AgentID), limits.MaxIDLen)
+	case strings.ContainsFunc(cfg.AgentID, unicode.IsControl):
+		return nil, bad("AgentID", "§9.1", "has a control character")
 	case cfg.Replay == nil:
 		return nil, bad("Replay", "§9.2", "is required")
 	case cfg.Window < 0 || cfg.Window > limits.ReplayWindow || cfg.Window < time.Second:

@@ -46,7 +46,8 @@ func outputEntry(name, value, marker string) (string, error) {
 	if strings.Contains(value, marker) {
 		return "", fmt.Errorf("ghactions: the value of output %s holds the marker that ends it", name)
 	}
-	return name + "<<" + marker + "\n" + value + "\n" + marker + "\n", nil
+	// An empty line is nothing to the runner, and ends one that a step left open.
+	return "\n" + name + "<<" + marker + "\n" + value + "\n" + marker + "\n", nil
 }
 
 // Mask tells the runner, on w (standard output), to hide a sensitive value in

@@ -78,7 +78,7 @@ func TestAValueWithItsOwnMarkerIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	first, _ := outputEntry("a", "x", "M1")
-	if !strings.HasPrefix(first, "a<<M1\n") {
+	if !strings.HasPrefix(first, "\na<<M1\n") {
 		t.Errorf("entry %q", first)
 	}
 }

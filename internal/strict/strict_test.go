@@ -197,3 +197,23 @@ func FuzzAnAcceptedTextIsAcceptedBySyntaxAndBounds(f *testing.F) {
 		}
 	})
 }
+
+func TestNumbersNextToZeroAreFew(t *testing.T) {
+	text := func(n int, lit string) []byte {
+		return []byte("[" + strings.TrimSuffix(strings.Repeat(lit+",", n), ",") + "]")
+	}
+	for _, row := range []struct {
+		n       int
+		literal string
+		taken   bool
+	}{
+		{limits.MaxTinyNumbers, "1e-320", true}, {limits.MaxTinyNumbers + 1, "1e-320", false},
+		{limits.MaxTinyNumbers + 1, "-1e-99999", false}, {limits.MaxTinyNumbers + 1, "0.001e-317", false},
+		{limits.MaxTinyNumbers + 1, "0e0", true}, {limits.MaxTinyNumbers + 1, "-0.0e-320", true}, {limits.MaxTinyNumbers + 1, "1e-300", true},
+	} {
+		err := strict.Scan(text(row.n, row.literal))
+		if e, ok := errors.AsType[*strict.Error](err); row.taken != (err == nil) || !row.taken && (!ok || e.Reason != strict.ReasonTiny) {
+			t.Errorf("%d of %s: %v", row.n, row.literal, err)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 func (s *Store) Late(ctx context.Context, act ma2h.Act, token ma2h.Token) error {
 	_, err := s.number(ctx, call{
 		script: reserve, key: s.key(acts, storekit.Digest(act.Key)),
-		args: []any{text(storekit.Digest(act.Resolution)), int64(token), storekit.Micros(time.Hour), millis(2 * time.Hour), 0},
+		args: []any{text(storekit.Digest(act.Resolution)), int64(token), storekit.Micros(time.Hour), storekit.Millis(2 * time.Hour), 0},
 	})
 	return err
 }

@@ -117,7 +117,7 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 	k := s.key(deliveries, storekit.Digest(key))
 	attempt := s.orphans.Take(storekit.Orphan{Kind: deliveries, Digest: k})
 	n, err := s.number(ctx, call{
-		script: claim, key: k, args: []any{int64(attempt.Token()), storekit.Micros(lease), millis(max(lease, keep))}, failed: attempt.Failed,
+		script: claim, key: k, args: []any{int64(attempt.Token()), storekit.Micros(lease), storekit.Millis(max(lease, keep))}, failed: attempt.Failed,
 	})
 	if err == nil && ma2h.ReplayState(n) != ma2h.Fresh {
 		attempt.Failed(false)
@@ -166,7 +166,7 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 	}
 	n, err := s.number(ctx, call{
 		script: reserve, key: k,
-		args:   []any{text(storekit.Digest(act.Resolution)), int64(attempt.Token()), storekit.Micros(lease), millis(lease + s.cfg.Retention), take},
+		args:   []any{text(storekit.Digest(act.Resolution)), int64(attempt.Token()), storekit.Micros(lease), storekit.Millis(storekit.Sum(lease, s.cfg.Retention)), take},
 		failed: attempt.Failed,
 	})
 	r := ma2h.Reservation{State: ma2h.ActState(n)}
@@ -201,7 +201,7 @@ func (s *Store) settle(ctx context.Context, script *redis.Script, act ma2h.Act, 
 	}
 	n, err := s.number(ctx, call{
 		script: script, key: s.key(acts, storekit.Digest(act.Key)),
-		args: []any{text(storekit.Digest(act.Resolution)), int64(token), millis(s.cfg.Retention)},
+		args: []any{text(storekit.Digest(act.Resolution)), int64(token), storekit.Millis(s.cfg.Retention)},
 	})
 	if err == nil && n == 0 {
 		return ma2h.ErrLeaseLost
@@ -215,7 +215,7 @@ func (s *Store) PutSubmit(ctx context.Context, key ma2h.SubmitKey, body []byte) 
 		return ma2h.Submit{}, err
 	}
 	token := strconv.FormatInt(int64(storekit.NewToken()), 10)
-	return s.submit(ctx, token, call{script: put, key: s.key(submits, storekit.SubmitDigest(key)), args: []any{token, body, millis(s.cfg.Retention)}})
+	return s.submit(ctx, token, call{script: put, key: s.key(submits, storekit.SubmitDigest(key)), args: []any{token, body, storekit.Millis(s.cfg.Retention)}})
 }
 
 // GetSubmit implements ma2h.Outbox.
@@ -268,4 +268,3 @@ func (s *Store) DropSubmit(ctx context.Context, key ma2h.SubmitKey) error {
 }
 
 // millis is a duration as keys expire by it, never shorter than d.
-func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -184,10 +184,12 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 	mine := attempt.Token()
 	var e entry
 	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		args := []any{id, resolution, mine, s.micros(lease), s.micros(lease + s.cfg.Retention), take}
+		args := []any{id, resolution, mine, s.micros(lease), s.micros(storekit.Sum(lease, s.cfg.Retention)), take}
 		return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
 	})
-	if err == nil && e.token == mine {
+	// The token may be one of an earlier attempt that did take hold, for another
+	// resolution than this.
+	if state := e.state(resolution); err == nil && e.token == mine && state != ma2h.ActConflict && state != ma2h.ActDone {
 		s.sweep(ctx, mine, acts)
 		return ma2h.Reservation{State: ma2h.ActClaimed, Token: mine}, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -49,8 +50,25 @@ func NewToken() ma2h.Token {
 }
 
 // Micros is a duration as engines count it, never shorter than d.
-func Micros(d time.Duration) int64 {
-	return int64((d + time.Microsecond - 1) / time.Microsecond)
+func Micros(d time.Duration) int64 { return units(d, time.Microsecond) }
+
+// Millis is Micros in milliseconds.
+func Millis(d time.Duration) int64 { return units(d, time.Millisecond) }
+
+func units(d, unit time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}
+
+// Sum is a + b, and the longest time there is where that has no end.
+func Sum(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // Unavailable wraps an engine's error. The caller's own context comes first:
