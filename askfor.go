@@ -57,6 +57,9 @@ func (a Answer[T]) LogValue() slog.Value {
 // someone who is not in q.AllowedResolvers ErrActor, one that does not fit T
 // ErrMalformed. A default is taken only if q sets one, and Answer says so.
 func AskFor[T any](ctx context.Context, c *Client, q Ask) (Answer[T], error) {
+	if err := c.made(); err != nil {
+		return Answer[T]{}, err
+	}
 	if q.IdempotencyKey == "" {
 		key, err := randomID(c.cfg.Rand, "key_")
 		if err != nil {
@@ -94,6 +97,9 @@ func SubmitFor[T any](ctx context.Context, c *Client, q Ask) (*Ack, error) {
 // process or another. by are the principals whose answer counts; ResolverSelf
 // is the agent.
 func AwaitFor[T any](ctx context.Context, c *Client, id string, by ...string) (Answer[T], error) {
+	if err := c.made(); err != nil {
+		return Answer[T]{}, err
+	}
 	by, err := resolversOf(by, c.self())
 	if err != nil {
 		return Answer[T]{}, err
@@ -185,6 +191,9 @@ func schemaFor[T any]() ([]byte, error) {
 		if err := applyTag(p, f.Tag.Get("ma2h")); err != nil {
 			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
+		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum || p.MinLength != nil && p.MaxLength != nil && *p.MinLength > *p.MaxLength {
+			return nil, invalid(t.String()+"."+f.Name, "§5.2", "has bounds that no answer meets")
+		}
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -266,6 +275,9 @@ func applyTag(p *jsonschema.Schema, tag string) error {
 		case "sensitive":
 			p.Extra = map[string]any{"x-ma2h-sensitive": true}
 		case "enum":
+			if val == "" {
+				return fmt.Errorf("has an enum without a value")
+			}
 			if p.Type != "string" {
 				return fmt.Errorf("has an enum, which is for strings")
 			}

@@ -361,6 +361,16 @@ func TestATypeWhoseSchemaDoesNotCompileIsRefused(t *testing.T) {
 	}
 }
 
+// req: VER-06
+func TestAnAnswerThatNoSignatureCoversIsNotTaken(t *testing.T) {
+	body := strings.NewReplacer(`"0.3"`, `"0.2"`, `"hold"`, `{"reason":"risk","hours":4}`).Replace(trustBody)
+	v := trustVerifier(t, openReplay{}, func(c *ma2h.VerifierConfig) { c.AllowUnboundPayload = true })
+	r, err := v.Response(t.Context(), hubSigner{}.header(t, "response", body, trustUnix, "j"), []byte(body))
+	mustNot(t, err)
+	_, err = ma2h.ReadFor[held](r, alice)
+	wants(t, err, ma2h.ErrUnboundPayload)
+}
+
 // req: ASK-06 RES-07
 func TestADefaultIsTakenOnlyWhereTheQuestionHasOne(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {

@@ -27,7 +27,9 @@ type CallbackConfig struct {
 	// and that acting again after a restart does no harm.
 	SingleReplica bool
 
-	// Handle acts on a Response. Nil with Response keys is an error. It gets a
+	// Handle acts on a Response, whatever the decision was: it is called for a
+	// decline, a cancel and an expiry as well, so ask Response.Answered and By,
+	// or Approval.Judge, first. Nil with Response keys is an error. It gets a
 	// context that lasts nearly Lease, not one that ends with the request.
 	//
 	// Nil is done, for good. An error means that nothing was done: the Hub

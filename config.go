@@ -198,6 +198,9 @@ func (c *Config) validate() (*url.URL, error) {
 	if err := checkURL(u, c.AllowInsecureLoopback); err != nil {
 		return nil, configError("HubURL", "§8", "%v", err)
 	}
+	if len(c.HubURL) > maxHubURL {
+		return nil, configError("HubURL", "§8", "is %d bytes, over %d", len(c.HubURL), maxHubURL)
+	}
 	if u.RawQuery != "" || u.ForceQuery {
 		return nil, configError("HubURL", "§8", "has a query")
 	}

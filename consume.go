@@ -355,6 +355,9 @@ func (w *consumer) handle(draining, acting context.Context, e *entry) error {
 		w.acknowledge(acting, e, d)
 	case err == ErrReplay, err == ErrSecondResolution:
 		return w.reject(acting, e, &RejectedError{ID: d.ID(), Err: err})
+	case errors.Is(err, ErrOutcomeUnknown) && w.opts.InDoubt != nil:
+		// The next delivery finds the doubt, and the policy decides.
+		w.in.log.LogAttrs(acting, slog.LevelWarn, "ma2h: directive in doubt", slog.String("id", types.Quote(d.ID())), slog.String("reason", reason(err)))
 	case errors.Is(err, ErrInDoubt), errors.Is(err, ErrOutcomeUnknown):
 		return w.bury(acting, d, err, false)
 	default:

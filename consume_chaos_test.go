@@ -370,4 +370,3 @@ func TestUnderRandomFaultsTheSameHoldsOnALedgerInAFile(t *testing.T) {
 		runChaos(t, n, 2, 2*time.Second, store)
 	})
 }
-

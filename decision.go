@@ -67,8 +67,12 @@ func (v Verdict) text() string {
 
 // Approve asks and waits for the verdict. A nil error means that the question
 // has ended, not that it was approved: ask Verdict.Approved. The verdict that
-// comes with an error is no.
+// comes with an error is no; its MessageID, once there is one, lets the question
+// be cancelled or awaited again.
 func (c *Client) Approve(ctx context.Context, a Approval) (Verdict, error) {
+	if err := c.made(); err != nil {
+		return Verdict{}, err
+	}
 	if a.IdempotencyKey == "" {
 		key, err := randomID(c.cfg.Rand, "key_")
 		if err != nil {
@@ -94,16 +98,47 @@ func (c *Client) AskApproval(ctx context.Context, a Approval) (*Ack, error) {
 }
 
 // AwaitApproval waits for the end of a question that was asked with the same
-// Approval, in this process or another.
+// Approval, in this process or another. A message that asks something else is
+// ErrOtherQuestion.
 func (c *Client) AwaitApproval(ctx context.Context, id string, a Approval) (Verdict, error) {
 	if err := a.check(); err != nil {
 		return Verdict{}, err
 	}
-	resp, err := c.Wait(ctx, id)
+	m, err := c.await(ctx, id)
 	if err != nil {
-		return Verdict{}, err
+		return Verdict{MessageID: id}, err
 	}
-	return a.Judge(resp), nil
+	if err := a.matches(&m.Wire.Message, c.self()); err != nil {
+		return Verdict{MessageID: id}, err
+	}
+	return a.Judge(m.Response), nil
+}
+
+// matches refuses a message that asks something else than a does, so that an
+// answer to one question is never read as the answer to another.
+func (a *Approval) matches(m *types.Message, self string) error {
+	ask, err := a.ask()
+	if err != nil {
+		return err
+	}
+	want, err := ask.message(self)
+	if err != nil {
+		return err
+	}
+	other := func(field string) error {
+		return fmt.Errorf("%w: its %s differs (§5.2)", ErrOtherQuestion, field)
+	}
+	switch {
+	case m.Request == nil || m.Request.Mode != want.Request.Mode:
+		return other("mode")
+	case m.Title != want.Title:
+		return other("title")
+	case a.IdempotencyKey != "" && m.IdempotencyKey != a.IdempotencyKey:
+		return other("idempotency key")
+	case !slices.EqualFunc(m.Request.Options, want.Request.Options, func(x, y Option) bool { return x.Value == y.Value }):
+		return other("options")
+	}
+	return nil
 }
 
 // Judge says whether r approves a. It is no for nil. Whether r answers this

@@ -68,11 +68,15 @@ var (
 	// ErrNoAnswer: the question ended without an answer: declined, cancelled
 	// or expired. See NoAnswerError.
 	ErrNoAnswer = errors.New("ma2h: there is no answer")
+	// ErrOtherQuestion: the message is not the question that is judged.
+	ErrOtherQuestion = errors.New("ma2h: the message is another question")
 	// ErrActor: the answer is not from anyone who was asked.
 	ErrActor = errors.New("ma2h: the answer is from someone who was not asked")
 	// ErrUnboundPayload: a push at 0.2, whose signature does not cover the
 	// answer, and AllowUnboundPayload is not set (§10).
 	ErrUnboundPayload = errors.New("ma2h: the signature does not cover the answer")
+	// ErrZeroValue: the value was not made by its constructor.
+	ErrZeroValue = errors.New("ma2h: the value was not made by its constructor")
 	// ErrMalformed: a text is not the JSON, or the shape, that it must be.
 	ErrMalformed = errors.New("ma2h: malformed")
 )
@@ -248,7 +252,10 @@ func (e *SubmitError) Error() string {
 	}
 	switch {
 	case e.Unknown && e.Key != "":
-		b.WriteString("; the outcome is unknown, send it again with the same key")
+		b.WriteString("; the outcome is unknown")
+		if !errors.Is(e.Err, transport.ErrForgotten) {
+			b.WriteString(", send it again with the same key")
+		}
 	case e.Unknown:
 		b.WriteString("; the outcome is unknown and without a key it cannot be sent again safely")
 	}
@@ -274,7 +281,7 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("ma2h: key %s was used with other content and stays with the first message (§8.1)", types.Quote(e.Key))
+	return fmt.Sprintf("ma2h: key %s was used with other content and stays with the first message (§8.1); the same question built anew differs in created_at and run_id: a store as Config.Outbox keeps the first, a Handle its id", types.Quote(e.Key))
 }
 
 // Unwrap returns the Hub's answer.

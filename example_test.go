@@ -46,8 +46,11 @@ func dropIfApproved(ctx context.Context, cfg ma2h.Config) error {
 	verdict, err := client.Approve(ctx, ma2h.Approval{
 		Title: "Drop table users?", By: []string{"human:alice"},
 	})
-	if err != nil || !verdict.Approved() {
-		return err // no, expired, declined, someone else, or an error: nothing is dropped
+	if err != nil {
+		return err
+	}
+	if !verdict.Approved() { // no, expired, declined, or someone else
+		return errors.New("not approved: nothing is dropped")
 	}
 	return dropTable(ctx)
 }

@@ -52,6 +52,8 @@ func TestACallersRoundTripperThatWrapsTheBodyWorks(t *testing.T) {
 func tunnel(t *testing.T) (proxy *url.URL, connects, forwards *atomic.Int64) {
 	connects, forwards = new(atomic.Int64), new(atomic.Int64)
 	var wg sync.WaitGroup
+	var mu sync.Mutex // no tunnel begins once the end is awaited
+	ended := false
 	plain := &http.Transport{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
@@ -83,6 +85,12 @@ func tunnel(t *testing.T) (proxy *url.URL, connects, forwards *atomic.Int64) {
 			return
 		}
 		_, _ = near.Write([]byte("HTTP/1.1 200 OK\r\n\r\n"))
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			_, _ = near.Close(), far.Close()
+			return
+		}
 		for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
 			wg.Go(func() {
 				_, _ = io.Copy(pair[0], pair[1])
@@ -90,7 +98,14 @@ func tunnel(t *testing.T) (proxy *url.URL, connects, forwards *atomic.Int64) {
 			})
 		}
 	}))
-	t.Cleanup(func() { plain.CloseIdleConnections(); s.Close(); wg.Wait() })
+	t.Cleanup(func() {
+		plain.CloseIdleConnections()
+		s.Close()
+		mu.Lock()
+		ended = true
+		mu.Unlock()
+		wg.Wait()
+	})
 	u, err := url.Parse(s.URL)
 	mustNot(t, err)
 	return u, connects, forwards

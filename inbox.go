@@ -49,7 +49,7 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 		return invalid("InboxConfig."+field, section, format, args...)
 	}
 	switch {
-	case cfg.Client == nil:
+	case cfg.Client.made() != nil:
 		return nil, bad("Client", "§8.7", "is required")
 	case cfg.Verifier == nil || cfg.Verifier.cfg.DirectiveKeys.empty():
 		return nil, bad("Verifier", "§9.7", "with DirectiveKeys is required")
@@ -78,7 +78,7 @@ type Entry struct {
 // Ack tells the Hub that the directive has been durably processed, with an
 // optional note for the human. Until then the Hub delivers it again (§13.4).
 func (e *Entry) Ack(ctx context.Context, note string) error {
-	return e.inbox.Ack(ctx, note, e.ID())
+	return e.inbox.Ack(ctx, []string{e.ID()}, note)
 }
 
 // Lapses is when the Hub will deliver the directive again unless it is
@@ -171,7 +171,8 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 // entry; breaking acknowledges nothing. What the loop has not come to before
 // its window ends is left for the Hub to deliver again. A rejected entry is
 // yielded as a *RejectedError and the loop may go on; any other error is the
-// last. Ranging twice starts anew.
+// last. Ranging twice starts anew. Who may instruct the agent, and acting at
+// most once, are left to the loop; Consume does both.
 func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		drains := in.drains()
@@ -219,9 +220,9 @@ func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 // Ack consumes directives that have been durably processed, with one note for
 // the human on all of them. It may be repeated; ids that are not in this
 // mailbox change nothing (§8.7).
-func (in *Inbox) Ack(ctx context.Context, note string, ids ...string) error {
+func (in *Inbox) Ack(ctx context.Context, ids []string, note string) error {
 	if len(ids) == 0 {
-		return nil
+		return invalid("ids", "§8.7", "is empty")
 	}
 	if len(note) > maxNote {
 		return invalid("note", "§14.3", "is %d bytes, over %d", len(note), maxNote)
@@ -255,6 +256,9 @@ const maxRows = 1000
 const defaultVisibility = 60 * time.Second
 
 func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+	if in == nil || in.client == nil {
+		return endpoints{}, fmt.Errorf("%w: Inbox", ErrZeroValue)
+	}
 	caps, err := in.client.capabilities(ctx, false)
 	if err != nil {
 		return endpoints{}, err

@@ -52,7 +52,7 @@ func (d *drains) next(ctx context.Context, most int) ([]row, time.Time, error) {
 		// Some hop may have cut it and closed in good order. What was in it comes
 		// again when its window is over.
 		if d.broken++; d.broken < maxBrokenBatches {
-			d.pace.failed(0)
+			d.pace.failed(0, "ended early")
 			return nil, time.Time{}, nil
 		}
 	}

@@ -363,7 +363,7 @@ func TestTheMailboxIsWhereTheCapabilityDocumentSaysAndNeverElsewhere(t *testing.
 			}
 			_, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{})
 			wants(t, err, ma2h.ErrProtocol)
-			wants(t, m.inbox.Ack(t.Context(), "", "dir_1"), ma2h.ErrProtocol)
+			wants(t, m.inbox.Ack(t.Context(), []string{"dir_1"}, ""), ma2h.ErrProtocol)
 			wants(t, m.inbox.Consume(t.Context(), m.handle, m.options()), ma2h.ErrProtocol)
 			m.wantActed()
 			m.hub.RequireRequests(t, "", 1) // the document
@@ -534,14 +534,16 @@ func TestAnAckIsSentAsItIsAndItsNoteIsBounded(t *testing.T) {
 		}
 		before := len(m.hub.Requests())
 		wantsField(t, entries[0].Ack(t.Context(), strings.Repeat("x", ma2h.MaxNote+1)), "note")
-		mustNot(t, m.inbox.Ack(t.Context(), "nothing to say it about"))
-		if m.inbox.Ack(t.Context(), "\xff", ids[0]) == nil {
+		if err := m.inbox.Ack(t.Context(), nil, "nothing to say it about"); err == nil {
+			t.Error("an acknowledgment of nothing was taken")
+		}
+		if m.inbox.Ack(t.Context(), []string{ids[0]}, "\xff") == nil {
 			t.Error("a note that is no text was sent")
 		}
 		m.hub.RequireRequests(t, "", before)
 		m.hub.RequireDelivery(t, ids[0], ma2htest.Delivered)
 
-		mustNot(t, m.inbox.Ack(t.Context(), "", "dir_of_nobody"))
+		mustNot(t, m.inbox.Ack(t.Context(), []string{"dir_of_nobody"}, ""))
 		m.hub.RequireDelivery(t, ids[0], ma2htest.Delivered)
 		note := strings.Repeat("x", ma2h.MaxNote)
 		mustNot(t, entries[0].Ack(t.Context(), note))
@@ -554,7 +556,7 @@ func TestAnAckIsSentAsItIsAndItsNoteIsBounded(t *testing.T) {
 			t.Errorf("acknowledged %s", got)
 		}
 		m.hub.Fault(ma2htest.Status(401, 1).On(ma2htest.InboxAck))
-		wants(t, m.inbox.Ack(t.Context(), "", ids[0]), ma2h.ErrUnauthenticated)
+		wants(t, m.inbox.Ack(t.Context(), []string{ids[0]}, ""), ma2h.ErrUnauthenticated)
 	})
 }
 
@@ -673,4 +675,28 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// req: SGD-03 RPL-06
+func TestALoopYieldsADeliveryOnceHoweverOftenItsSignatureComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := mailOf(t, signedRow(t, trustDirective, "j"))
+		var got []string
+		for e, err := range in.All(t.Context()) {
+			if err == nil {
+				got = append(got, e.ID())
+				continue
+			}
+			r, ok := errors.AsType[*ma2h.RejectedError](err)
+			if !ok || e != nil || !errors.Is(r, ma2h.ErrReplay) {
+				t.Fatal(e, err)
+			}
+			if got = append(got, "replay"); len(got) == 3 {
+				break
+			}
+		}
+		if !slices.Equal(got, []string{"dir_1", "replay", "replay"}) {
+			t.Errorf("%q", got)
+		}
+	})
 }

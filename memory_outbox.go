@@ -17,7 +17,7 @@ type clientOutbox struct{ *MemoryStore }
 const clientOutboxSize = 1024
 
 func newClientOutbox(cfg Config) (Outbox, error) {
-	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Retention: cfg.KeyRetention, Now: cfg.Now})
+	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Now: cfg.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -122,5 +122,5 @@ func submitDigest(ctx context.Context, key SubmitKey) (digest, error) {
 	if err := errors.Join(ctx.Err(), key.Validate()); err != nil {
 		return digest{}, err
 	}
-	return keyDigest(strconv.Itoa(len(key.AgentID)) + ":" + key.AgentID + key.Key), nil
+	return keyDigest(strconv.Itoa(len(key.Hub)) + ":" + key.Hub + strconv.Itoa(len(key.AgentID)) + ":" + key.AgentID + key.Key), nil
 }

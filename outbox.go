@@ -44,12 +44,16 @@ type Outbox interface {
 
 // SubmitKey names a submit: what the Hub dedups by.
 type SubmitKey struct {
+	Hub     string // its base URL, at most 2048 bytes: another Hub, another message
 	AgentID string // 1 to 512 bytes
 	Key     string // the idempotency key, 1 to 512 bytes
 }
 
 // Validate returns a *FieldError if a part is out of its bounds.
 func (k SubmitKey) Validate() error {
+	if len(k.Hub) > maxHubURL {
+		return invalid("SubmitKey.Hub", "§8.1", "is %d bytes, over %d", len(k.Hub), maxHubURL)
+	}
 	for field, v := range map[string]string{"AgentID": k.AgentID, "Key": k.Key} {
 		if v == "" || len(v) > limits.MaxKeyLen {
 			return invalid("SubmitKey."+field, "§8.1", "is %d bytes, not 1 to %d", len(v), limits.MaxKeyLen)
@@ -57,6 +61,9 @@ func (k SubmitKey) Validate() error {
 	}
 	return nil
 }
+
+// maxHubURL bounds Config.HubURL, in bytes.
+const maxHubURL = 2048
 
 // Submit is what an Outbox keeps under a key.
 type Submit struct {
@@ -95,13 +102,16 @@ func (e *OutboxMismatchError) Error() string {
 func (e *OutboxMismatchError) Unwrap() error { return ErrIdempotencyConflict }
 
 func (c *Client) submitKey(m *types.Message) SubmitKey {
-	return SubmitKey{AgentID: c.cfg.Agent.ID, Key: m.IdempotencyKey}
+	return SubmitKey{Hub: c.base, AgentID: c.cfg.Agent.ID, Key: m.IdempotencyKey}
 }
 
 // recall returns what the outbox keeps under the key of m.
 func (c *Client) recall(ctx context.Context, m *types.Message) (Submit, error) {
 	if c.cfg.Outbox == nil || m.IdempotencyKey == "" {
 		return Submit{}, nil
+	}
+	if err := contextError(ctx); err != nil {
+		return Submit{}, fmt.Errorf("ma2h: nothing was sent: %w", err)
 	}
 	kept, err := c.cfg.Outbox.GetSubmit(ctx, c.submitKey(m))
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 var (
 	// ErrInFlight: another delivery of the same decision is being acted on.
 	ErrInFlight = errors.New("ma2h: this is being acted on")
-	// ErrAlreadyActed: the decision was acted on before. Nothing is left to do.
+	// ErrAlreadyActed: the decision was acted on before, or, where the Hub's
+	// acknowledgment is the claim, taken by another run.
 	ErrAlreadyActed = errors.New("ma2h: this was acted on before")
 	// ErrInDoubt: an earlier attempt to act vanished, and nobody knows
 	// whether it had its effect. It is not tried again until InDoubt decides.
@@ -25,7 +26,9 @@ var (
 	// ErrSecondResolution: the Hub delivered a second, different decision for
 	// one message, which the protocol forbids (§7). The first one stands.
 	ErrSecondResolution = errors.New("ma2h: a second decision for a message that has one")
-	// ErrActPanicked: the function that acts panicked.
+	// ErrActPanicked: the function that acts panicked. That counts as nothing
+	// done, as any other error does: one that may panic after its effect
+	// recovers and returns ErrOutcomeUnknown.
 	ErrActPanicked = errors.New("ma2h: the act panicked")
 )
 

@@ -30,8 +30,14 @@ type ResumeConfig struct {
 	// Hub's acknowledgment does, which stands for the first run that asks for
 	// it: see Resumer.
 	Ledger Ledger
-	// Act goes on with the work. Required. Its terms are those of
-	// CallbackConfig.Handle; open the state in it before anything else.
+	// Open is called before Act: open and check the state here (§9.3). Its
+	// error means that nothing was done. Without a Ledger it is called before
+	// the Hub's acknowledgment is spent, so a state that does not open loses no
+	// decision.
+	Open func(context.Context, *Response) error
+	// Act goes on with the work, whatever the decision was: it is called for a
+	// decline and an expiry as well. Required. Its terms are those of
+	// CallbackConfig.Handle.
 	Act func(context.Context, *Response) error
 	// Note is what the human reads as the acknowledgment. Default: none.
 	Note func(*Response) string
@@ -50,7 +56,7 @@ type ResumeConfig struct {
 // Without a Ledger, on a machine that keeps nothing, the Hub's acknowledgment
 // is the claim: it is sent before the act with a mark of this run, and the
 // first one stands (§14.1). The run whose mark is on record acts; any other
-// gets ErrAlreadyActed. A run that dies in between leaves its mark where the
+// gets ErrAlreadyActed, which then says that another run has taken it. A run that dies in between leaves its mark where the
 // human and every later run see it: the same run started again gets
 // ErrInDoubt, and nothing acts twice.
 type Resumer struct {
@@ -65,7 +71,7 @@ func NewResumer(cfg ResumeConfig) (*Resumer, error) {
 		return invalid("ResumeConfig."+field, section, format, args...)
 	}
 	switch {
-	case cfg.Client == nil:
+	case cfg.Client.made() != nil:
 		return nil, bad("Client", "§2.1", "is required")
 	case cfg.Act == nil:
 		return nil, bad("Act", "§2.1", "is required")
@@ -110,6 +116,9 @@ func (d Delivery) LogValue() slog.Value {
 // means that this call acted; ErrAlreadyActed, ErrInFlight, ErrInDoubt and
 // ErrSecondResolution that it did not, and why.
 func (r *Resumer) Resume(ctx context.Context, h Handle) (*Response, error) {
+	if r == nil || r.cfg.Client == nil {
+		return nil, fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	if h.AgentID != r.cfg.Client.cfg.Agent.ID {
 		return nil, fmt.Errorf("%w: the handle is of agent %s (§9.1)", ErrAddressee, types.Quote(h.AgentID))
 	}
@@ -120,6 +129,9 @@ func (r *Resumer) Resume(ctx context.Context, h Handle) (*Response, error) {
 // verify leads to a pull, because a job may start long after its push. Its
 // results are those of Resume.
 func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
+	if r == nil || r.cfg.Client == nil {
+		return nil, fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	id := d.MessageID
 	if r.cfg.Verifier != nil && len(d.Body) > 0 {
 		from, resp, err := r.cfg.Verifier.response(ctx, d.Header, d.Body)
@@ -146,6 +158,9 @@ func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
 
 // Response acts on what Wait returned. Its results are those of Resume.
 func (r *Resumer) Response(ctx context.Context, resp *Response) error {
+	if r == nil || r.cfg.Client == nil {
+		return fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	if resp == nil || !resp.PayloadBound() {
 		return fmt.Errorf("%w: nothing to act on", ErrUnboundPayload)
 	}
@@ -157,6 +172,8 @@ func (r *Resumer) pull(ctx context.Context, id string) (*Response, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case m.Wire.Type == types.VerbNotify:
+		return nil, fmt.Errorf("%w: message %s is a notify (§5.1)", ErrNoAnswer, types.Quote(id))
 	case m.Response == nil:
 		return nil, fmt.Errorf("%w: %s is %s", ErrOpen, types.Quote(id), types.Quote(string(m.Wire.Status)))
 	}
@@ -168,11 +185,25 @@ func (r *Resumer) act(ctx context.Context, from delivery, resp *Response) error 
 	if r.cfg.Note != nil {
 		note = r.cfg.Note(resp)
 	}
-	pipe := r.pipe
+	pipe, open := r.pipe, r.cfg.Open
 	if r.acks {
 		pipe.ledger = &ackLedger{client: r.cfg.Client, response: resp, note: note}
+		if open != nil {
+			check := item{do: func(ctx context.Context) error { return r.cfg.Open(ctx, resp) }}
+			if err := pipe.act(ctx, check, time.Now().Add(pipe.lease)); err != nil {
+				return err
+			}
+			open = nil
+		}
 	}
-	err := pipe.run(ctx, item{act: resp.act(r.cfg.Client.cfg.Agent.ID), from: from, do: func(ctx context.Context) error { return r.cfg.Act(ctx, resp) }})
+	err := pipe.run(ctx, item{act: resp.act(r.cfg.Client.cfg.Agent.ID), from: from, do: func(ctx context.Context) error {
+		if open != nil {
+			if err := open(ctx, resp); err != nil {
+				return err
+			}
+		}
+		return r.cfg.Act(ctx, resp)
+	}})
 	// Also for a run that finds the act done: the one that did it may have died
 	// before it could say so.
 	if (err == nil || err == ErrAlreadyActed) && !r.acks {

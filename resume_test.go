@@ -629,6 +629,23 @@ func TestARunAcknowledgesWhatAnEarlierOneDidAndCouldNotSay(t *testing.T) {
 	r.hub.RequireDelivery(t, h.MessageID, types.Acknowledged)
 	r.hub.RequireRequests(t, ma2htest.Ack, 2)
 
+	// A note that is too long is cut, and not the acknowledgment.
+	r = newResumeRig(t, ma2htest.Options{})
+	handle = r.question(t)
+	h, _ = ParseHandle(handle)
+	r.answer(t, h.MessageID, "ship")
+	u = r.newRun(t, "100.1", func(c *ResumeConfig) {
+		c.Ledger = r.store
+		c.Note = func(*Response) string { return strings.Repeat("x", MaxNote-1) + "öö" }
+	})
+	if err := u.from(t, handle); err != nil {
+		t.Errorf("%v", err)
+	}
+	m, err := r.client.Message(t.Context(), h.MessageID)
+	if err != nil || m.Wire.Delivery.Ack == nil || m.Wire.Delivery.Ack.Note != strings.Repeat("x", MaxNote-1) {
+		t.Errorf("the note on record is not the beginning of the long one: %v", err)
+	}
+
 	// An act that failed is not acknowledged.
 	r = newResumeRig(t, ma2htest.Options{})
 	handle = r.question(t)

@@ -14,16 +14,30 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// Wait long-polls until the message has ended and returns how. It survives
+// Wait long-polls until the message has ended and returns how. Acting on the
+// answer at most once, across restarts, is Resumer.Response's. It survives
 // proxies that cut held requests, outages and restarts of the Hub, and a Hub
 // that does not hold; without a deadline on ctx it waits for days.
 //
 // It ends early when ctx does (the message stays open, and a later Wait, in
 // any process, goes on), and on what waiting cannot mend: ErrUnauthenticated,
-// ErrNotAuthorized, ErrNotFound, ErrGone, ErrProtocol, any other refusal, and
+// ErrNotAuthorized, ErrNotFound, ErrGone, ErrProtocol (a document of the Hub's
+// that contradicts itself; a proxy's page is no news), any other refusal, and
 // ErrRateLimited if the Hub asks for more time than ctx has. A notify has no
 // answer to wait for (§5.1) and is ErrNoAnswer.
 func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
+	m, err := c.await(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return m.Response, nil
+}
+
+// await is Wait with the message.
+func (c *Client) await(ctx context.Context, id string) (*Message, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	base, err := c.messageURL(id, "")
 	if err != nil {
 		return nil, err
@@ -39,9 +53,12 @@ func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
 			return nil, fmt.Errorf("%w: message %s is a %s (§5.1)", ErrNoAnswer, types.Quote(id), m.Wire.Type)
 		default:
 			c.log(ctx, slog.LevelInfo, "ma2h: message ended", slog.String("id", id), slog.String("resolution", string(m.Response.Resolution())))
-			return m.Response, nil
+			return m, nil
 		}
 		if err := p.pause(ctx); err != nil {
+			if p.last != "" {
+				err = fmt.Errorf("%w; the last poll %s", err, p.last)
+			}
 			return nil, waitEnded(id, err)
 		}
 	}
@@ -87,7 +104,7 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 		case errors.Is(err, transport.ErrTooLarge):
 			return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
-		p.failed(0)
+		p.failed(0, "got no answer")
 		if transport.TimedOut(err) {
 			p.silenced()
 		}
@@ -103,11 +120,11 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 		return reply, nil
 	case s == http.StatusOK:
 		// Not from a Hub: a proxy's or a portal's page.
-		p.failed(0)
+		p.failed(0, "was answered with a page that is not of a Hub")
 		return nil, nil
 	case transport.Retryable(s):
 		asked := transport.RetryAfter(reply.Header, c.cfg.Now())
-		p.failed(asked)
+		p.failed(asked, "was answered "+strconv.Itoa(s))
 		if deadline, ok := ctx.Deadline(); ok && p.next >= time.Until(deadline) && s == http.StatusTooManyRequests {
 			return reply, nil
 		}
@@ -128,6 +145,7 @@ type pacer struct {
 	full   int           // full holds since the last cut
 	probe  bool          // the last hold ended in silence
 	begin  time.Time
+	last   string // what the last failure was, "" after an answer of the Hub
 }
 
 const (
@@ -169,7 +187,7 @@ func (p *pacer) started() { p.begin = p.client.cfg.Now() }
 // held records an answer of the Hub that may be no news.
 func (p *pacer) held() {
 	elapsed := p.client.cfg.Now().Sub(p.begin)
-	p.fails, p.next = 0, 0
+	p.fails, p.next, p.last = 0, 0, ""
 	if p.probe {
 		p.probe = false
 		return
@@ -188,7 +206,8 @@ func (p *pacer) held() {
 
 // failed records a request that brought nothing from the Hub. One that was cut
 // while it was held shortens the next hold: some hop allows no more.
-func (p *pacer) failed(asked time.Duration) {
+func (p *pacer) failed(asked time.Duration, why string) {
+	p.last = why
 	if elapsed := p.client.cfg.Now().Sub(p.begin).Truncate(time.Second); elapsed >= time.Second && elapsed < p.hold {
 		p.full, p.hold = 0, max(time.Second, elapsed*3/4).Truncate(time.Second)
 	}

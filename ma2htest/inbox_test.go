@@ -155,7 +155,7 @@ func TestAnInboxOfAHubWithoutMailboxesSendsNothing(t *testing.T) {
 		if _, err := a.inbox.Drain(t.Context(), ma2h.DrainOptions{}); !errors.Is(err, ma2h.ErrUnsupported) {
 			t.Fatalf("Drain: %v", err)
 		}
-		if err := a.inbox.Ack(t.Context(), "", "dir_1"); !errors.Is(err, ma2h.ErrUnsupported) {
+		if err := a.inbox.Ack(t.Context(), []string{"dir_1"}, ""); !errors.Is(err, ma2h.ErrUnsupported) {
 			t.Fatalf("Ack: %v", err)
 		}
 		a.hub.RequireRequests(t, "", 1) // the capability document

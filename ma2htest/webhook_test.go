@@ -135,7 +135,7 @@ func TestWhatAWebhookWasGivenMayBeAcknowledgedAndIsPushedNoMore(t *testing.T) {
 			if err := types.Decode(body, &d); err != nil {
 				t.Error(err)
 			}
-			if err := a.inbox.Ack(t.Context(), "on it", d.ID); err != nil {
+			if err := a.inbox.Ack(t.Context(), []string{d.ID}, "on it"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -154,7 +154,7 @@ func TestWhatAWebhookWasGivenMayBeAcknowledgedAndIsPushedNoMore(t *testing.T) {
 		id := a.send("pause deploys")[0]
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if err := a.inbox.Ack(t.Context(), "", id); err != nil {
+		if err := a.inbox.Ack(t.Context(), []string{id}, ""); err != nil {
 			t.Fatal(err)
 		}
 		a.hub.RequireDelivery(t, id, ma2htest.Queued)

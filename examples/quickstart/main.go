@@ -152,7 +152,11 @@ func alice(ctx context.Context, say func(who, format string, args ...any), hub *
 		for ok := false; !ok; {
 			say("you", "are alice: ship or hold?")
 			if !lines.Scan() {
-				break
+				say("you", "went away: nobody answers, and nothing is shipped")
+				if err := hub.Decline(id, ma2htest.By("human:alice")); err != nil {
+					say("hub", "could not take that: %v", err)
+				}
+				return
 			}
 			value = strings.TrimSpace(lines.Text())
 			ok = value == "ship" || value == "hold"

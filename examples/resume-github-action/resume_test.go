@@ -243,7 +243,7 @@ func TestBothHalvesRunInProcessesOfTheirOwnAndDeployOnce(t *testing.T) {
 	if out, outputs, err := w.run("200", "2", "resume"); err == nil || len(outputs) > 0 || !strings.Contains(out, "in doubt") {
 		t.Errorf("a re-run of the second half: %v %q\n%s", err, outputs, out)
 	}
-	if out, outputs, err := w.run("201", "1", "resume"); err != nil || len(outputs) > 0 || !strings.Contains(out, "another run has acted") {
+	if out, outputs, err := w.run("201", "1", "resume"); err != nil || len(outputs) > 0 || !strings.Contains(out, "another run has taken this") {
 		t.Errorf("a second job for one answer: %v %q\n%s", err, outputs, out)
 	}
 	if w.deployed() != 1 {

@@ -49,23 +49,13 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 func retryAfter(v string, now time.Time) time.Duration {
-	if v == "" {
-		return 0
-	}
-	digits := true
-	for _, c := range []byte(v) {
-		digits = digits && '0' <= c && c <= '9'
-	}
-	if digits {
+	if strings.Trim(v, "0123456789") == "" {
 		n, _ := strconv.ParseInt(v, 10, 64) // too large a number is the largest
 		if n > math.MaxInt64/int64(time.Second) {
 			return math.MaxInt64
 		}
 		return time.Duration(n) * time.Second
 	}
-	at, err := http.ParseTime(v)
-	if err != nil {
-		return 0
-	}
+	at, _ := http.ParseTime(v) // what is no date is the zero time, long past
 	return max(0, at.Sub(now))
 }

@@ -339,6 +339,18 @@ func TestAClientWithoutATransportUsesTheDefault(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsWholeWhenTheTimeIsOverCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Minute)
+			return status(202)(r)
+		}
+		if reply, err := newTransport(&script{steps: []roundTrip{late}}).Once(t.Context(), post()); err != nil || reply.Status != 202 {
+			t.Errorf("%v %v", reply, err)
+		}
+	})
+}
+
 func TestATornAnswerIsNoSilence(t *testing.T) {
 	_, err := newTransport(&script{steps: []roundTrip{torn(200)}}).Once(t.Context(), post())
 	if !errors.Is(err, io.ErrUnexpectedEOF) || transport.TimedOut(err) {

@@ -56,11 +56,19 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var p plan.Plan
 	resumer, err := ma2h.NewResumer(ma2h.ResumeConfig{
 		Client: client, Verifier: verifier,
-		Act: func(ctx context.Context, resp *ma2h.Response) error {
-			return act(ctx, client, sealer, cfg.Agent.ID, resp)
+		// The state is opened before this run takes the decision: it is what
+		// this agent sealed, or there is nothing to do.
+		Open: func(ctx context.Context, resp *ma2h.Response) error {
+			msg, err := client.Message(ctx, resp.MessageID())
+			if err != nil {
+				return err
+			}
+			return sealer.Open(resp.State(), &p, ma2h.Bind(cfg.Agent.ID, msg.Wire.IdempotencyKey))
 		},
+		Act:  func(_ context.Context, resp *ma2h.Response) error { return act(p, resp) },
 		Note: func(*ma2h.Response) string { return "Got it, going on." },
 	})
 	if err != nil {
@@ -69,7 +77,7 @@ func run(ctx context.Context) error {
 	resp, err := resumer.Deliver(ctx, d)
 	switch {
 	case errors.Is(err, ma2h.ErrAlreadyActed):
-		fmt.Println("another run has acted on this; nothing to do")
+		fmt.Println("another run has taken this; if it did not end well, look whether it deployed")
 		return nil
 	case errors.Is(err, ma2h.ErrInDoubt):
 		return fmt.Errorf("an earlier attempt of this run stopped halfway: look whether it deployed: %w", err)
@@ -80,17 +88,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// act opens the state before it does anything: it is what this agent sealed,
-// for this question, or there is nothing to do.
-func act(ctx context.Context, client *ma2h.Client, sealer *ma2h.Sealer, agentID string, resp *ma2h.Response) error {
-	msg, err := client.Message(ctx, resp.MessageID())
-	if err != nil {
-		return err
-	}
-	var p plan.Plan
-	if err := sealer.Open(resp.State(), &p, ma2h.Bind(agentID, msg.Wire.IdempotencyKey)); err != nil {
-		return err
-	}
+// act goes on with the plan, or not.
+func act(p plan.Plan, resp *ma2h.Response) error {
 	decision := "hold"
 	if resp.Answered("ship") && resp.By(plan.Approvers...) {
 		if err := deploy(p); err != nil {
@@ -100,7 +99,7 @@ func act(ctx context.Context, client *ma2h.Client, sealer *ma2h.Sealer, agentID 
 		decision = "ship"
 	}
 	// What a human wrote goes into outputs, never into a shell line.
-	err = errors.Join(ghactions.WriteOutput("comment", resp.Comment()), ghactions.WriteOutput("decision", decision))
+	err := errors.Join(ghactions.WriteOutput("comment", resp.Comment()), ghactions.WriteOutput("decision", decision))
 	if err != nil && decision == "ship" {
 		return fmt.Errorf("%w: deployed, and could not say so: %w", ma2h.ErrOutcomeUnknown, err)
 	}

@@ -37,7 +37,7 @@ func Digest(key string) []byte {
 
 // SubmitDigest is Digest of a SubmitKey.
 func SubmitDigest(k ma2h.SubmitKey) []byte {
-	return Digest(strconv.Itoa(len(k.AgentID)) + ":" + k.AgentID + k.Key)
+	return Digest(strconv.Itoa(len(k.Hub)) + ":" + k.Hub + strconv.Itoa(len(k.AgentID)) + ":" + k.AgentID + k.Key)
 }
 
 // NewToken returns a positive random token. The client makes it, so that a
