@@ -193,7 +193,7 @@ func TestAServerThatHangsIsUnavailableAndNotWaitedFor(t *testing.T) {
 	srv := newServer(t)
 	address := srv.prefix(t)
 	host, prefix, _ := strings.Cut(address, " ")
-	rdb := redis.NewClient(&redis.Options{Addr: host})
+	rdb := redis.NewClient(&redis.Options{Addr: host, ReadTimeout: -1, WriteTimeout: -1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s := newStore(t, rdb, redisstore.Config{Prefix: prefix, Timeout: 200 * time.Millisecond})
 	act := ma2h.Act{Key: "k"}
