@@ -82,6 +82,12 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 	if h, err := ParseHandle(encode(`{"id":"m","agent":"a","later":{"x":1}}`)); err != nil || h.MessageID != "m" {
 		t.Errorf("a handle of a later release: %v", err)
 	}
+	// 23 bytes leave two bits of the last character unused.
+	stray := encode(`{"id":"m","agent":"ab"}`)
+	if _, err := ParseHandle(stray); err != nil {
+		t.Fatal(err)
+	}
+	stray = stray[:len(stray)-1] + string(stray[len(stray)-1]+1)
 	for name, text := range map[string]string{
 		"nothing":                "",
 		"the prefix":             HandlePrefix,
@@ -91,7 +97,7 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 		"padding":                good + "==",
 		"a line end inside":      good[:20] + "\n" + good[20:],
 		"standard base64":        HandlePrefix + "++//",
-		"stray bits":             HandlePrefix + base64.RawURLEncoding.EncodeToString([]byte(`{"id":"m","agent":"ab"}`))[:30] + "B",
+		"stray bits":             stray,
 		"no JSON":                encode("handle"),
 		"two handles":            encode(`{"id":"m","agent":"a"}{"id":"n","agent":"a"}`),
 		"an array":               encode(`["m","a"]`),
