@@ -57,6 +57,9 @@ func (a Answer[T]) LogValue() slog.Value {
 // someone who is not in q.AllowedResolvers ErrActor, one that does not fit T
 // ErrMalformed. A default is taken only if q sets one, and Answer says so.
 func AskFor[T any](ctx context.Context, c *Client, q Ask) (Answer[T], error) {
+	if err := c.made(); err != nil {
+		return Answer[T]{}, err
+	}
 	if q.IdempotencyKey == "" {
 		key, err := randomID(c.cfg.Rand, "key_")
 		if err != nil {
@@ -94,6 +97,9 @@ func SubmitFor[T any](ctx context.Context, c *Client, q Ask) (*Ack, error) {
 // process or another. by are the principals whose answer counts; ResolverSelf
 // is the agent.
 func AwaitFor[T any](ctx context.Context, c *Client, id string, by ...string) (Answer[T], error) {
+	if err := c.made(); err != nil {
+		return Answer[T]{}, err
+	}
 	by, err := resolversOf(by, c.self())
 	if err != nil {
 		return Answer[T]{}, err

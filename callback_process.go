@@ -16,6 +16,9 @@ import (
 // Process takes a delivery for people who have their own router: the header
 // and the body, byte for byte as they came. It answers as ServeHTTP does.
 func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []byte) (out Outcome) {
+	if h == nil || h.cfg.Verifier == nil {
+		return Outcome{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%w: CallbackHandler", ErrZeroValue)}
+	}
 	if !h.enter() {
 		return h.done(ctx, Outcome{Err: errClosing})
 	}

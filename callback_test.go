@@ -767,6 +767,19 @@ func TestShutdownSendsNewDeliveriesAwayAndWaitsForTheOld(t *testing.T) {
 	})
 }
 
+// report: B063
+func TestAKeySourceThatIsDownIsAnswered503WhateverItsErrorWraps(t *testing.T) {
+	for _, e := range []error{errors.New("vault is sealed"), ErrSignature, ErrMalformed, ErrAlreadyActed, ErrStale, ErrVersion} {
+		r := newCallbackRig(t, func(_ *CallbackConfig, v *VerifierConfig) {
+			v.Keys = KeysFunc(func(context.Context) ([]Key, error) { return nil, e })
+		})
+		out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody))
+		if out.Status != 503 || out.RetryAfter == 0 || !errors.Is(out.Err, ErrKeySource) || len(r.acts()) != 0 || r.store.diary() != nil {
+			t.Errorf("%v is answered %v", e, out)
+		}
+	}
+}
+
 // req: HND-08
 func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 	known := map[string]bool{"msg_01HZXASK0001": true}

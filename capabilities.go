@@ -34,6 +34,9 @@ type capabilityCache struct {
 // kept for ten minutes, then fetched again; if that fails, the one that was
 // kept is returned. The document is the caller's own copy (§8.0).
 func (c *Client) Capabilities(ctx context.Context) (*types.Capability, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	doc, err := c.capabilities(ctx, false)
 	if err != nil {
 		return nil, err

@@ -88,6 +88,9 @@ type Ack struct {
 // keeps it. Without an idempotency key a call whose fate is unknown ends in a
 // *SubmitError with Unknown set and is not sent again.
 func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	return c.submit(ctx, n.message(), n.ResendExpiredKey)
 }
 
@@ -104,6 +107,9 @@ func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
 // could answer is ErrNoResolver, one over a published limit a *FieldError, a
 // feature that the Hub does not offer ErrUnsupported: nothing is sent then.
 func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	m, err := a.message(c.self())
 	if err != nil {
 		return nil, err
@@ -114,6 +120,9 @@ func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
 // Task sends a task and returns once the Hub has it; Wait gets how it ended.
 // Its errors are those of Ask.
 func (c *Client) Task(ctx context.Context, t Task) (*Ack, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	m, err := t.message(c.self())
 	if err != nil {
 		return nil, err
@@ -122,6 +131,14 @@ func (c *Client) Task(ctx context.Context, t Task) (*Ack, error) {
 }
 
 func (c *Client) self() string { return "agent:" + c.cfg.Agent.ID }
+
+// made reports ErrZeroValue for a Client that NewClient did not make.
+func (c *Client) made() error {
+	if c == nil || c.send == nil {
+		return fmt.Errorf("%w: Client", ErrZeroValue)
+	}
+	return nil
+}
 
 // submit freezes the message and sends it, or what the outbox keeps of it.
 func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
@@ -316,6 +333,9 @@ func (c *Client) do(ctx context.Context, op touchpoint, id, method, target strin
 }
 
 func (c *Client) messageURL(id, suffix string) (string, error) {
+	if err := c.made(); err != nil {
+		return "", err
+	}
 	if id == "" || len(id) > limits.MaxIDLen {
 		return "", invalid("id", "§8.2", "is %d bytes, not 1 to %d", len(id), limits.MaxIDLen)
 	}
@@ -438,6 +458,9 @@ func (c *Client) Acknowledge(ctx context.Context, id, note string) (*types.Ack, 
 // agent may know: any other credential reads types.Unknown (§15.3). A Hub
 // without presence is ErrUnsupported.
 func (c *Client) Presence(ctx context.Context, agentID string) (*types.Presence, error) {
+	if err := c.made(); err != nil {
+		return nil, err
+	}
 	if agentID == "" || len(agentID) > limits.MaxIDLen || agentID == "." || agentID == ".." {
 		return nil, invalid("agent_id", "§15.3", "is not an agent id of 1 to %d bytes", limits.MaxIDLen)
 	}

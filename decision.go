@@ -70,6 +70,9 @@ func (v Verdict) text() string {
 // comes with an error is no; its MessageID, once there is one, lets the question
 // be cancelled or awaited again.
 func (c *Client) Approve(ctx context.Context, a Approval) (Verdict, error) {
+	if err := c.made(); err != nil {
+		return Verdict{}, err
+	}
 	if a.IdempotencyKey == "" {
 		key, err := randomID(c.cfg.Rand, "key_")
 		if err != nil {

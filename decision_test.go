@@ -34,7 +34,7 @@ func TestOnlyAListedHumanWhoSaysYesApproves(t *testing.T) {
 							body = strings.Replace(body, `"value":"approve"`, `"value":`+value, 1)
 						}
 						c := connect(t, always(200, body).config())
-						a := ma2h.Approval{Title: "x", By: []string{alice}, DefaultApprovesOnExpiry: bySilence}
+						a := ma2h.Approval{Title: "Ship?", By: []string{alice}, DefaultApprovesOnExpiry: bySilence}
 						ctx, cancel := context.WithCancel(t.Context())
 						if resolution == "escalated" {
 							cancel() // it never ends
@@ -49,7 +49,7 @@ func TestOnlyAListedHumanWhoSaysYesApproves(t *testing.T) {
 						if v.Approved() {
 							yes++
 						}
-						if err != nil && v != (ma2h.Verdict{}) {
+						if err != nil && v != (ma2h.Verdict{MessageID: "msg_1"}) {
 							t.Errorf("an error came with %+v", v)
 						}
 					}

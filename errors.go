@@ -75,6 +75,8 @@ var (
 	// ErrUnboundPayload: a push at 0.2, whose signature does not cover the
 	// answer, and AllowUnboundPayload is not set (§10).
 	ErrUnboundPayload = errors.New("ma2h: the signature does not cover the answer")
+	// ErrZeroValue: the value was not made by its constructor.
+	ErrZeroValue = errors.New("ma2h: the value was not made by its constructor")
 	// ErrMalformed: a text is not the JSON, or the shape, that it must be.
 	ErrMalformed = errors.New("ma2h: malformed")
 )

@@ -49,7 +49,7 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 		return invalid("InboxConfig."+field, section, format, args...)
 	}
 	switch {
-	case cfg.Client == nil:
+	case cfg.Client.made() != nil:
 		return nil, bad("Client", "§8.7", "is required")
 	case cfg.Verifier == nil || cfg.Verifier.cfg.DirectiveKeys.empty():
 		return nil, bad("Verifier", "§9.7", "with DirectiveKeys is required")
@@ -256,6 +256,9 @@ const maxRows = 1000
 const defaultVisibility = 60 * time.Second
 
 func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+	if in == nil || in.client == nil {
+		return endpoints{}, fmt.Errorf("%w: Inbox", ErrZeroValue)
+	}
 	caps, err := in.client.capabilities(ctx, false)
 	if err != nil {
 		return endpoints{}, err

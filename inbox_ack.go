@@ -112,6 +112,14 @@ func (a *acker) send(ctx context.Context, batch []pendingAck) {
 	}
 	err := errPanicked
 	a.in.guard(ctx, func() { err = a.in.Ack(ctx, ids, batch[0].note) })
+	if err != nil {
+		a.in.log.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged", slog.Int("entries", len(ids)), slog.String("error", err.Error()))
+	}
+	a.settle(batch, err)
+}
+
+// settle decides on what follows a batch.
+func (a *acker) settle(batch []pendingAck, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(batch) > 1 && refusedAsWhole(err) {
@@ -121,14 +129,12 @@ func (a *acker) send(ctx context.Context, batch []pendingAck) {
 		a.queue = slices.Concat(batch, a.queue)
 		return
 	}
-	for _, id := range ids {
-		delete(a.pending, id)
+	for _, p := range batch {
+		delete(a.pending, p.id)
 	}
 	if err == nil {
 		a.most = min(2*a.most, maxAckBatch)
-		return
 	}
-	a.in.log.LogAttrs(ctx, slog.LevelWarn, "ma2h: not acknowledged, the Hub will deliver again", slog.Int("entries", len(ids)), slog.String("error", err.Error()))
 }
 
 // refusedAsWhole reports a refusal that may be about a part of a batch.

@@ -676,3 +676,27 @@ func btoi(b bool) int {
 	}
 	return 0
 }
+
+// req: SGD-03 RPL-06
+func TestALoopYieldsADeliveryOnceHoweverOftenItsSignatureComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := mailOf(t, signedRow(t, trustDirective, "j"))
+		var got []string
+		for e, err := range in.All(t.Context()) {
+			if err == nil {
+				got = append(got, e.ID())
+				continue
+			}
+			r, ok := errors.AsType[*ma2h.RejectedError](err)
+			if !ok || e != nil || !errors.Is(r, ma2h.ErrReplay) {
+				t.Fatal(e, err)
+			}
+			if got = append(got, "replay"); len(got) == 3 {
+				break
+			}
+		}
+		if !slices.Equal(got, []string{"dir_1", "replay", "replay"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}

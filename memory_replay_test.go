@@ -191,6 +191,17 @@ func TestExpiryTakesAFewStepsACallAndForgetsNothing(t *testing.T) {
 		}
 	}
 	check("after claims and releases")
+	// Released late and out of order: the rest of each list must stay listed.
+	first := n
+	for range 5000 {
+		claims(t, s, next(), 200*time.Second, Fresh)
+	}
+	for i := range 5000 {
+		if i%3 == 0 {
+			settles(t, s, fmt.Sprint("k", first+1+i), false)
+		}
+	}
+	check("after releases out of order")
 	before := size()
 	clock.Add(24 * time.Hour) // an idle day
 	for range 10 {
@@ -208,6 +219,15 @@ func TestExpiryTakesAFewStepsACallAndForgetsNothing(t *testing.T) {
 	if size() > 10_020 {
 		t.Errorf("of %d expired entries, some are left among %d", before, size())
 	}
+	// Cleaning has crossed the empty day at once, and not slot by slot.
+	clock.Add(20 * time.Second)
+	for range 5000 {
+		claims(t, s, next(), 10*time.Second, Fresh)
+	}
+	if size() > 5020 {
+		t.Errorf("%d entries, of which 5000 live", size())
+	}
+	check("after the day was crossed")
 	// The same key, claimed and given back again and again, is one entry or none.
 	for range 5000 {
 		claims(t, s, "again", time.Minute, Fresh)

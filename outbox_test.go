@@ -482,7 +482,7 @@ func TestAnEntryThatCannotBeReadIsNotSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
-				key := ma2h.SubmitKey{AgentID: asker, Key: "k"}
+				key := ma2h.SubmitKey{Hub: hub.MemoryURL(), AgentID: asker, Key: "k"}
 				if entry.body == "" {
 					mustAsk(t, run(t, hub, "run_1", faulty{Outbox: box, ack: errors.New("down")}), shipOrHold("k"))
 					mustNot(t, box.AckSubmit(t.Context(), key, []byte(entry.ack)))

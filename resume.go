@@ -71,7 +71,7 @@ func NewResumer(cfg ResumeConfig) (*Resumer, error) {
 		return invalid("ResumeConfig."+field, section, format, args...)
 	}
 	switch {
-	case cfg.Client == nil:
+	case cfg.Client.made() != nil:
 		return nil, bad("Client", "§2.1", "is required")
 	case cfg.Act == nil:
 		return nil, bad("Act", "§2.1", "is required")
@@ -116,6 +116,9 @@ func (d Delivery) LogValue() slog.Value {
 // means that this call acted; ErrAlreadyActed, ErrInFlight, ErrInDoubt and
 // ErrSecondResolution that it did not, and why.
 func (r *Resumer) Resume(ctx context.Context, h Handle) (*Response, error) {
+	if r == nil || r.cfg.Client == nil {
+		return nil, fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	if h.AgentID != r.cfg.Client.cfg.Agent.ID {
 		return nil, fmt.Errorf("%w: the handle is of agent %s (§9.1)", ErrAddressee, types.Quote(h.AgentID))
 	}
@@ -126,6 +129,9 @@ func (r *Resumer) Resume(ctx context.Context, h Handle) (*Response, error) {
 // verify leads to a pull, because a job may start long after its push. Its
 // results are those of Resume.
 func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
+	if r == nil || r.cfg.Client == nil {
+		return nil, fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	id := d.MessageID
 	if r.cfg.Verifier != nil && len(d.Body) > 0 {
 		from, resp, err := r.cfg.Verifier.response(ctx, d.Header, d.Body)
@@ -152,6 +158,9 @@ func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
 
 // Response acts on what Wait returned. Its results are those of Resume.
 func (r *Resumer) Response(ctx context.Context, resp *Response) error {
+	if r == nil || r.cfg.Client == nil {
+		return fmt.Errorf("%w: Resumer", ErrZeroValue)
+	}
 	if resp == nil || !resp.PayloadBound() {
 		return fmt.Errorf("%w: nothing to act on", ErrUnboundPayload)
 	}

@@ -147,6 +147,9 @@ func (s *Sealer) key(id string) *agentKey {
 // another agent or without an idempotency key, ErrSealExpired where
 // Binding.Until is not ahead, and the error of the random source.
 func (s *Sealer) Seal(v any, b Binding) (types.Raw, error) {
+	if s == nil || len(s.keys) == 0 {
+		return nil, fmt.Errorf("%w: Sealer", ErrZeroValue)
+	}
 	if err := b.valid(s.agentID); err != nil {
 		return nil, err
 	}
@@ -198,6 +201,9 @@ func (s *Sealer) Seal(v any, b Binding) (types.Raw, error) {
 // Open comes after the signature of the Response held and before anything is
 // acted on (§2.1). A state that does not open is one of the ErrSeal errors.
 func (s *Sealer) Open(state types.Raw, v any, b Binding) error {
+	if s == nil || len(s.keys) == 0 {
+		return fmt.Errorf("%w: Sealer", ErrZeroValue)
+	}
 	dst := reflect.ValueOf(v)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() {
 		return errors.New("ma2h: Open needs a non-nil pointer")

@@ -130,6 +130,9 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 // replay for a window from when it was first verified; past that only a Ledger
 // knows it.
 func (v *Verifier) ReceivedAt(t time.Time) *Verifier {
+	if v == nil {
+		return v
+	}
 	out := *v
 	out.received = t
 	return &out
@@ -142,6 +145,9 @@ func (v *Verifier) ReceivedAt(t time.Time) *Verifier {
 // The replay claim is final here. To act at most once, across resends as well,
 // give the delivery to a CallbackHandler or a Resumer instead.
 func (v *Verifier) Response(ctx context.Context, h http.Header, body []byte) (*Response, error) {
+	if v == nil || v.scratch == nil {
+		return nil, fmt.Errorf("%w: Verifier", ErrZeroValue)
+	}
 	d, r, err := v.response(ctx, h, body)
 	if err != nil {
 		return nil, err
@@ -156,6 +162,9 @@ func (v *Verifier) Response(ctx context.Context, h http.Header, body []byte) (*R
 // the signature header. Beside what Response checks, it must be addressed to
 // this agent (§13.4).
 func (v *Verifier) Directive(ctx context.Context, h http.Header, body []byte) (*Directive, error) {
+	if v == nil || v.scratch == nil {
+		return nil, fmt.Errorf("%w: Verifier", ErrZeroValue)
+	}
 	sig, err := header.FromHTTP(h)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
@@ -172,6 +181,9 @@ func (v *Verifier) Directive(ctx context.Context, h http.Header, body []byte) (*
 
 // Ack verifies a pushed acknowledgment, for the client of a human (§14.4).
 func (v *Verifier) Ack(ctx context.Context, h http.Header, body []byte) (*types.Ack, error) {
+	if v == nil || v.scratch == nil {
+		return nil, fmt.Errorf("%w: Verifier", ErrZeroValue)
+	}
 	sig, err := header.FromHTTP(h)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSignature, err)

@@ -10,6 +10,9 @@ const (
 	MaxDepth = 64
 	// MaxNumberLen is the longest number literal, in bytes.
 	MaxNumberLen = 400
+	// MaxTinyNumbers is how many numbers below the normal doubles a text may
+	// hold, zero not counted.
+	MaxTinyNumbers = 64
 	// MaxCanonical is the longest text that is brought into canonical form, in
 	// bytes.
 	MaxCanonical = 16 << 20

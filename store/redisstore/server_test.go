@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -306,6 +307,98 @@ func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// mute lets commands through and loses the answers.
+type mute struct {
+	commands
+	on atomic.Bool
+}
+
+func (m *mute) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if m.on.Load() {
+			err = io.ErrUnexpectedEOF
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+func TestAClaimWhoseAnswerWasLostIsGivenBackByTheNextCall(t *testing.T) {
+	srv := newServer(t)
+	_, prefix, _ := strings.Cut(srv.prefix(t), " ")
+	rdb := redis.NewClient(&redis.Options{Addr: srv.address})
+	t.Cleanup(func() { _ = rdb.Close() })
+	m := new(mute)
+	rdb.AddHook(m)
+	s, other := newStore(t, rdb, redisstore.Config{Prefix: prefix}), newStore(t, srv.admin, redisstore.Config{Prefix: prefix})
+	ctx, act := t.Context(), ma2h.Act{Key: "k"}
+	claimed(t, s, ma2h.Act{Key: "the script is known now"}, time.Hour)
+	if _, err := s.ClaimJTI(ctx, "the script is known now", 0, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	lost := func(what string, f func() error) {
+		t.Helper()
+		m.on.Store(true)
+		if err := f(); !errors.Is(err, ma2h.ErrStoreUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+		m.on.Store(false)
+	}
+	next := func() {
+		t.Helper()
+		if _, err := s.Lookup(ctx, ma2h.Act{Key: "anything"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost("Reserve", func() error { _, err := s.Reserve(ctx, act, time.Hour, false); return err })
+	if state, err := other.Lookup(ctx, act); err != nil || state != ma2h.ActInFlight {
+		t.Fatalf("the act is %v, %v; the test shows nothing", state, err)
+	}
+	next()
+	claimed(t, other, act, time.Hour)
+
+	lost("ClaimJTI", func() error { _, err := s.ClaimJTI(ctx, "jti", 0, time.Hour); return err })
+	if state, err := other.ClaimJTI(ctx, "jti", 0, time.Hour); err != nil || state != ma2h.Seen {
+		t.Fatalf("the delivery is %d, %v; the test shows nothing", state, err)
+	}
+	next()
+	if state, err := other.ClaimJTI(ctx, "jti", 0, time.Hour); err != nil || state != ma2h.Fresh {
+		t.Errorf("the delivery is %d, %v, not fresh", state, err)
+	}
+}
+
+func TestADoubtThatWasTakenWithoutAnAnswerStaysOne(t *testing.T) {
+	srv := newServer(t)
+	_, prefix, _ := strings.Cut(srv.prefix(t), " ")
+	rdb := redis.NewClient(&redis.Options{Addr: srv.address})
+	t.Cleanup(func() { _ = rdb.Close() })
+	m := new(mute)
+	rdb.AddHook(m)
+	s, other := newStore(t, rdb, redisstore.Config{Prefix: prefix}), newStore(t, srv.admin, redisstore.Config{Prefix: prefix})
+	ctx, act := t.Context(), ma2h.Act{Key: "k"}
+	if err := s.Doubt(ctx, act, claimed(t, s, act, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	m.on.Store(true)
+	if _, err := s.Reserve(ctx, act, 100*time.Millisecond, true); !errors.Is(err, ma2h.ErrStoreUnavailable) {
+		t.Errorf("Reserve: %v", err)
+	}
+	m.on.Store(false)
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := s.Lookup(ctx, ma2h.Act{Key: "anything"}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := other.Lookup(ctx, act)
+		if err != nil || state != ma2h.ActInFlight && state != ma2h.ActInDoubt || time.Since(begin) > 20*time.Second {
+			t.Fatalf("the act is %v, %v", state, err)
+		}
+		if state == ma2h.ActInDoubt {
+			return
+		}
+	}
 }
 
 func TestEveryOperationIsOneCommand(t *testing.T) {
