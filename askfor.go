@@ -85,7 +85,7 @@ func SubmitFor[T any](ctx context.Context, c *Client, q Ask) (*Ack, error) {
 	if q.Request.mode != "" {
 		return nil, invalid("Ask.Request", "§5.2", "is set, and the type asks the question")
 	}
-	raw, err := schemaFor[T]()
+	raw, _, err := schemaFor[T]()
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +115,9 @@ func AwaitFor[T any](ctx context.Context, c *Client, id string, by ...string) (A
 // principals whose answer counts. Its errors are those of AskFor.
 func ReadFor[T any](r *Response, by ...string) (Answer[T], error) {
 	var none Answer[T]
-	raw, err := schemaFor[T]()
+	_, in, err := schemaFor[T]()
 	if err != nil {
 		return none, err
-	}
-	in, err := schema.CompileInput(raw)
-	if err != nil {
-		return none, fmt.Errorf("ma2h: %w", err)
 	}
 	switch {
 	case r.Defaulted():
@@ -146,15 +142,15 @@ func ReadFor[T any](r *Response, by ...string) (Answer[T], error) {
 	return out, nil
 }
 
-// schemaFor makes the flat input schema of T (§5.2).
-func schemaFor[T any]() ([]byte, error) {
+// schemaFor makes the flat input schema of T (§5.2), and compiles it.
+func schemaFor[T any]() ([]byte, *schema.Input, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Struct {
-		return nil, invalid(t.String(), "§5.2", "is not a struct")
+		return nil, nil, invalid(t.String(), "§5.2", "is not a struct")
 	}
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
-		return nil, invalid(t.String(), "§5.2", "has no JSON Schema")
+		return nil, nil, invalid(t.String(), "§5.2", "has no JSON Schema")
 	}
 	seen := map[string]bool{}
 	for i := range t.NumField() {
@@ -174,11 +170,11 @@ func schemaFor[T any]() ([]byte, error) {
 			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
 		}
 		if p == nil || seen[name] || !plainName(name) || !plainOptions(rest) {
-			return nil, invalid(t.String()+"."+f.Name, "§5.2", "is not a plain field of a flat struct")
+			return nil, nil, invalid(t.String()+"."+f.Name, "§5.2", "is not a plain field of a flat struct")
 		}
 		seen[name] = true
 		if p.Type, err = flatType(ft); err != nil {
-			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
+			return nil, nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
 		p.Types = nil
 		// A human must not be let to give what the field cannot hold.
@@ -189,20 +185,21 @@ func schemaFor[T any]() ([]byte, error) {
 			p.Minimum, p.Maximum = larger(p.Minimum, -maxExact), smaller(p.Maximum, maxExact)
 		}
 		if err := applyTag(p, f.Tag.Get("ma2h")); err != nil {
-			return nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
+			return nil, nil, invalid(t.String()+"."+f.Name, "§5.2", "%v", err)
 		}
 		if p.Minimum != nil && p.Maximum != nil && *p.Minimum > *p.Maximum || p.MinLength != nil && p.MaxLength != nil && *p.MinLength > *p.MaxLength {
-			return nil, invalid(t.String()+"."+f.Name, "§5.2", "has bounds that no answer meets")
+			return nil, nil, invalid(t.String()+"."+f.Name, "§5.2", "has bounds that no answer meets")
 		}
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("ma2h: schema of %s: %w", t, errEncode)
+		return nil, nil, fmt.Errorf("ma2h: schema of %s: %w", t, errEncode)
 	}
-	if _, err := schema.CompileInput(raw); err != nil {
-		return nil, fmt.Errorf("ma2h: schema of %s: %w", t, err)
+	in, err := schema.CompileInput(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ma2h: schema of %s: %w", t, err)
 	}
-	return raw, nil
+	return raw, in, nil
 }
 
 // maxExact is the largest integer that every JSON reader takes exactly.

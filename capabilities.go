@@ -74,7 +74,7 @@ func (c *Client) limits(ctx context.Context) (*types.Capability, error) {
 		return doc, nil
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("ma2h: nothing was sent: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("ma2h: nothing was sent: %w", contextError(ctx))
 	}
 	c.log(ctx, slog.LevelWarn, "ma2h: no capability document, sending without a preflight", slog.String("error", err.Error()))
 	return &types.Capability{Version: types.V03}, nil

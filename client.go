@@ -142,6 +142,9 @@ func (c *Client) made() error {
 
 // submit freezes the message and sends it, or what the outbox keeps of it.
 func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("ma2h: nothing was sent: %w", contextError(ctx))
+	}
 	m.Version = types.V03
 	m.CreatedAt = timestamp(c.cfg.Now().Truncate(time.Millisecond))
 	m.Agent = c.cfg.Agent

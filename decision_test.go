@@ -35,6 +35,9 @@ func TestOnlyAListedHumanWhoSaysYesApproves(t *testing.T) {
 						}
 						c := connect(t, always(200, body).config())
 						a := ma2h.Approval{Title: "Ship?", By: []string{alice}, DefaultApprovesOnExpiry: bySilence}
+						if bySilence {
+							a.ExpiresAt = time.Now().Add(time.Hour)
+						}
 						ctx, cancel := context.WithCancel(t.Context())
 						if resolution == "escalated" {
 							cancel() // it never ends
@@ -201,6 +204,52 @@ func TestAnApprovalOfAnAgentThatExits(t *testing.T) {
 		a.By = []string{"human:bob"}
 		if v, err := second.AwaitApproval(t.Context(), ack.ID, a); err != nil || v.Approved() {
 			t.Error(v, err)
+		}
+	})
+}
+
+func TestAnAnswerToAnotherQuestionIsNotAnApproval(t *testing.T) {
+	yes := ma2h.Option{Value: "approve", Label: "Yes"}
+	no := ma2h.Option{Value: "deny", Label: "No"}
+	same := ma2h.Approval{Title: "Drop table users?", By: []string{alice}, IdempotencyKey: "k"}
+	for name, tt := range map[string]struct {
+		edit func(*ma2h.Approval)
+		ok   bool
+	}{
+		"the same":              {func(*ma2h.Approval) {}, true},
+		"without its key":       {func(a *ma2h.Approval) { a.IdempotencyKey = "" }, true},
+		"of more humans":        {func(a *ma2h.Approval) { a.By = append(a.By, "human:bob") }, true},
+		"another title":         {func(a *ma2h.Approval) { a.Title = "Drop table logs?" }, false},
+		"another key":           {func(a *ma2h.Approval) { a.IdempotencyKey = "k2" }, false},
+		"options for a confirm": {func(a *ma2h.Approval) { a.Options, a.Yes = []ma2h.Option{yes, no}, "approve" }, false},
+	} {
+		bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+			ack, err := c.AskApproval(t.Context(), same)
+			mustNot(t, err)
+			mustNot(t, hub.Answer(ack.ID, "approve"))
+			a := same
+			tt.edit(&a)
+			v, err := c.AwaitApproval(t.Context(), ack.ID, a)
+			if v.Approved() != tt.ok || errors.Is(err, ma2h.ErrOtherQuestion) == tt.ok || tt.ok && err != nil {
+				t.Errorf("%s: %v %v", name, v, err)
+			}
+		})
+	}
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		a := same
+		a.Options, a.Yes = []ma2h.Option{yes, no}, "approve"
+		ack, err := c.AskApproval(t.Context(), a)
+		mustNot(t, err)
+		mustNot(t, hub.Answer(ack.ID, "approve"))
+		a.Options = []ma2h.Option{no, yes}
+		if v, err := c.AwaitApproval(t.Context(), ack.ID, a); v.Approved() || !errors.Is(err, ma2h.ErrOtherQuestion) {
+			t.Errorf("other options: %v %v", v, err)
+		}
+		task, err := c.Task(t.Context(), rotate("t"))
+		mustNot(t, err)
+		mustNot(t, hub.Complete(task.ID))
+		if v, err := c.AwaitApproval(t.Context(), task.ID, same); v.Approved() || !errors.Is(err, ma2h.ErrOtherQuestion) {
+			t.Errorf("a task: %v %v", v, err)
 		}
 	})
 }
