@@ -700,3 +700,38 @@ func TestALoopYieldsADeliveryOnceHoweverOftenItsSignatureComes(t *testing.T) {
 		}
 	})
 }
+
+func TestALoopOverABurstDoesNotPause(t *testing.T) {
+	withMail(t, mailSetup{hub: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.MaxBatch = 2 }}}, func(t *testing.T, m *mail) {
+		m.send("1", "2", "3", "4", "5", "6", "7", "8", "9")
+		begin := time.Now()
+		for e, err := range m.inbox.All(t.Context()) {
+			mustNot(t, err)
+			mustNot(t, e.Ack(t.Context(), ""))
+			if m.acted = append(m.acted, e.Title()); len(m.acted) == 9 {
+				break
+			}
+		}
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("nine directives took %s", took)
+		}
+	})
+}
+
+// req: INB-01 DISC-02 VER-05
+func TestAHubThatOffersNoMailboxIsAskedForNothing(t *testing.T) {
+	for name, edit := range map[string]func(*types.Capability){
+		"none":         func(c *types.Capability) { c.Inbound = nil },
+		"switched off": func(c *types.Capability) { c.Inbound.Enabled = false },
+	} {
+		withMail(t, mailSetup{hub: ma2htest.Options{Capability: edit}}, func(t *testing.T, m *mail) {
+			_, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{})
+			for _, err := range []error{err, m.inbox.Ack(t.Context(), "", "dir_1"), m.inbox.Consume(t.Context(), m.handle, m.options())} {
+				if !errors.Is(err, ma2h.ErrUnsupported) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			m.hub.RequireRequests(t, "", 1) // the document
+		})
+	}
+}
