@@ -726,7 +726,7 @@ func TestAHubThatOffersNoMailboxIsAskedForNothing(t *testing.T) {
 	} {
 		withMail(t, mailSetup{hub: ma2htest.Options{Capability: edit}}, func(t *testing.T, m *mail) {
 			_, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{})
-			for _, err := range []error{err, m.inbox.Ack(t.Context(), "", "dir_1"), m.inbox.Consume(t.Context(), m.handle, m.options())} {
+			for _, err := range []error{err, m.inbox.Ack(t.Context(), []string{"dir_1"}, ""), m.inbox.Consume(t.Context(), m.handle, m.options())} {
 				if !errors.Is(err, ma2h.ErrUnsupported) {
 					t.Errorf("%s: %v", name, err)
 				}
