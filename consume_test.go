@@ -911,18 +911,18 @@ func TestAConsumerEndsInTimeWhateverHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		begin := time.Now()
-		var warned time.Duration
+		warned := make(chan time.Duration, 1)
 		err := m.inbox.Consume(ctx, func(ctx context.Context, d *ma2h.Directive) error {
 			<-ctx.Done()
-			warned = time.Since(begin)
+			warned <- time.Since(begin)
 			<-release
 			defer close(over)
 			return m.handle(ctx, d)
 		}, m.options(func(o *ma2h.ConsumeOptions) { o.Grace = 7 * time.Second }))
 		wants(t, err, context.DeadlineExceeded)
 		wants(t, err, ma2h.ErrOutcomeUnknown)
-		if took := time.Since(begin); warned != 17*time.Second || took != 27*time.Second {
-			t.Errorf("warned after %s, ended after %s", warned, took)
+		if at, took := <-warned, time.Since(begin); at != 17*time.Second || took != 27*time.Second {
+			t.Errorf("warned after %s, ended after %s", at, took)
 		}
 		close(release)
 		<-over
