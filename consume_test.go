@@ -128,7 +128,14 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 			edit: func(o *ma2h.ConsumeOptions) {
 				o.InDoubt = func(context.Context, ma2h.Act) (ma2h.Doubt, error) { boom(); return ma2h.ActAgain, nil }
 			},
-			ready: func(m *mail) { m.failing["pause deploys"] = ma2h.ErrOutcomeUnknown },
+			ready: func(m *mail) {
+				m.failing["pause deploys"] = ma2h.ErrOutcomeUnknown
+				m.store.after["Doubt"] = func() {
+					m.mu.Lock()
+					defer m.mu.Unlock()
+					clear(m.failing) // a second attempt would act
+				}
+			},
 			check: func(t *testing.T, m *mail, ids []string, err error) {
 				m.wantActed()
 				m.wantBuried("pause deploys")
