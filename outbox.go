@@ -107,7 +107,7 @@ func (c *Client) submitKey(m *types.Message) SubmitKey {
 
 // recall returns what the outbox keeps under the key of m.
 func (c *Client) recall(ctx context.Context, m *types.Message) (Submit, error) {
-	if c.cfg.Outbox == nil || m.IdempotencyKey == "" {
+	if m.IdempotencyKey == "" {
 		return Submit{}, nil
 	}
 	if err := contextError(ctx); err != nil {
@@ -122,7 +122,7 @@ func (c *Client) recall(ctx context.Context, m *types.Message) (Submit, error) {
 
 // submitFirst puts a message into the outbox and sends what is kept there.
 func (c *Client) submitFirst(ctx context.Context, m *types.Message, frozen []byte) (*Ack, error) {
-	if c.cfg.Outbox == nil || m.IdempotencyKey == "" {
+	if m.IdempotencyKey == "" {
 		return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
 	}
 	kept, err := c.cfg.Outbox.PutSubmit(ctx, c.submitKey(m), frozen)
@@ -135,12 +135,14 @@ func (c *Client) submitFirst(ctx context.Context, m *types.Message, frozen []byt
 // submitKept sends what the outbox keeps, if it is the question of m.
 func (c *Client) submitKept(ctx context.Context, m *types.Message, kept Submit, expiredToo bool) (*Ack, error) {
 	key := m.IdempotencyKey
-	fields, err := differences(kept.Body, m)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: outbox entry of key %s: %w", ErrMalformed, types.Quote(key), err)
-	case len(fields) > 0:
-		return nil, &OutboxMismatchError{Key: key, Fields: fields}
+	if !kept.Created { // else it is m itself
+		fields, err := differences(kept.Body, m)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: outbox entry of key %s: %w", ErrMalformed, types.Quote(key), err)
+		case len(fields) > 0:
+			return nil, &OutboxMismatchError{Key: key, Fields: fields}
+		}
 	}
 	known, err := c.keptAck(key, kept.Ack)
 	switch {
