@@ -227,12 +227,13 @@ func contains(list []string, s string) bool {
 }
 
 // submitFrozen sends bytes that were encoded once, until 202 or a refusal.
-func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen []byte) (*Ack, error) {
+// since is when an earlier run may have sent them.
+func (c *Client) submitFrozen(ctx context.Context, verb Verb, key string, frozen []byte, since time.Time) (*Ack, error) {
 	call, err := c.call(ctx, opSubmit, http.MethodPost, c.base+"/v1/messages", frozen)
 	if err != nil {
 		return nil, err
 	}
-	call.Once, call.Remembered = key == "", c.cfg.KeyRetention
+	call.Once, call.Remembered, call.Since = key == "", c.cfg.KeyRetention, since
 	if key != "" {
 		call.Broken = func(r *transport.Reply) bool {
 			return r.Status == http.StatusAccepted && !jsontext.Value(r.Body).IsValid()

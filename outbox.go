@@ -12,6 +12,7 @@ import (
 
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/transport"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -123,7 +124,7 @@ func (c *Client) recall(ctx context.Context, m *types.Message) (Submit, error) {
 // submitFirst puts a message into the outbox and sends what is kept there.
 func (c *Client) submitFirst(ctx context.Context, m *types.Message, frozen []byte) (*Ack, error) {
 	if m.IdempotencyKey == "" {
-		return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen)
+		return c.submitFrozen(ctx, m.Type, m.IdempotencyKey, frozen, time.Time{})
 	}
 	kept, err := c.cfg.Outbox.PutSubmit(ctx, c.submitKey(m), frozen)
 	if err != nil {
@@ -154,12 +155,18 @@ func (c *Client) submitKept(ctx context.Context, m *types.Message, kept Submit, 
 	case !expiredToo:
 		return nil, fmt.Errorf("%w: key %s is %s old and was never acknowledged (§8.1)", ErrKeyExpired, types.Quote(key), kept.Age.Truncate(time.Second))
 	}
-	ack, err := c.submitFrozen(ctx, m.Type, key, kept.Body)
+	var since time.Time
+	if !kept.Created && kept.Age < c.cfg.KeyRetention {
+		since = c.cfg.Now().Round(0).Add(-kept.Age)
+	}
+	ack, err := c.submitFrozen(ctx, m.Type, key, kept.Body, since)
 	switch {
 	case err == nil && known != nil && known.ID != ack.ID:
 		return known, &SubmitError{Op: m.Type, Key: key, Attempts: 1, Status: 202, Err: fmt.Errorf("%w: the Hub took a key that it had as a second message (§8.1)", ErrProtocol)}
 	case err == nil && known == nil:
 		c.keepAck(ctx, m, ack)
+	case known != nil && errors.Is(err, transport.ErrForgotten):
+		return known, nil
 	case err != nil && kept.Created && refused(err):
 		c.drop(ctx, m)
 	}

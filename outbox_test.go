@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +288,48 @@ func TestAKeyThatTheHubHasForgottenIsNotSentAgainUnlessNamed(t *testing.T) {
 				if again := submits(hub); len(again) != 1 || !bytes.Equal(again[0], sent[0]) {
 					t.Errorf("%d submits, or another one than before", len(again))
 				}
+			})
+		})
+	}
+}
+
+// report: B021
+func TestAKeyThatTheHubForgetsMeanwhileIsNotSentAgain(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	for _, acked := range []bool{false, true} {
+		t.Run(fmt.Sprint("with an ack on record: ", acked), func(t *testing.T) {
+			withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+				first := ""
+				if acked {
+					first = mustAsk(t, run(t, hub, "run_1", box), shipOrHold("k"))
+				} else {
+					crash(t, hub, run(t, hub, "run_1", box), shipOrHold("k"), ma2htest.LoseAck(0))
+				}
+				time.Sleep(23 * time.Hour)
+				hub.ForgetRequests()
+				up := time.Now().Add(2 * time.Hour)
+				c := run(t, hub, "run_2", box, func(c *ma2h.Config) {
+					base := c.HTTPClient.Transport
+					c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+						if time.Now().Before(up) {
+							return nil, refused
+						}
+						return base.RoundTrip(r)
+					})}
+				})
+				ack, err := c.Ask(t.Context(), shipOrHold("k"))
+				if acked {
+					mustNot(t, err)
+					if ack.ID != first {
+						t.Errorf("the id is %s, not %s", ack.ID, first)
+					}
+				} else if lost, ok := errors.AsType[*ma2h.SubmitError](err); !ok || !lost.Unknown || !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Errorf("%v, not a SubmitError of unknown outcome", err)
+				}
+				if n := len(submits(hub)); n != 0 {
+					t.Errorf("%d submits after the Hub's day", n)
+				}
+				hub.RequireMessages(t, 1)
 			})
 		})
 	}

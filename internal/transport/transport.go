@@ -46,6 +46,9 @@ type Call struct {
 	// Remembered is how long the Hub knows a copy for one. When an attempt that
 	// may have been taken is older, the call is not sent again. Zero: for ever.
 	Remembered time.Duration
+	// Since is when an attempt of an earlier call may have been taken. Zero:
+	// there was none.
+	Since time.Time
 	// Broken says that a success does not hold what it must, as when a hop cut
 	// it and closed the connection in good order. It counts as no answer, up
 	// to maxBroken times. Nil: no success is.
@@ -222,7 +225,7 @@ func (t *Transport) Do(ctx context.Context, call Call) (*Reply, error) {
 	if err != nil {
 		return nil, &Failure{Err: err}
 	}
-	run := &run{t: t, call: &call}
+	run := &run{t: t, call: &call, since: call.Since}
 	client := retryablehttp.Client{
 		HTTPClient:   t.HTTP,
 		RetryMax:     math.MaxInt,
@@ -268,8 +271,9 @@ var ErrForgotten = errors.New("the Hub need no longer remember the first attempt
 // maybeTaken notes an attempt whose fate is unknown and reports whether
 // another may follow.
 func (r *run) maybeTaken() bool {
-	if !r.ambiguous {
-		r.ambiguous, r.since = true, r.t.Now().Round(0)
+	r.ambiguous = true
+	if r.since.IsZero() {
+		r.since = r.t.Now().Round(0)
 	}
 	return !r.call.Once
 }
@@ -328,7 +332,8 @@ func (r *run) check(ctx context.Context, resp *http.Response, err error) (bool, 
 	if deadline, ok := ctx.Deadline(); ok && r.delay >= time.Until(deadline) {
 		return false, errNoTime
 	}
-	if left := r.call.Remembered; left > 0 && r.ambiguous && r.t.Now().Round(0).Add(r.delay).Sub(r.since) >= left {
+	if left := r.call.Remembered; left > 0 && !r.since.IsZero() && r.t.Now().Round(0).Add(r.delay).Sub(r.since) >= left {
+		r.ambiguous = true
 		return false, ErrForgotten
 	}
 	status := 0
