@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -423,5 +424,29 @@ func TestALimitIsHeldAtItsValueAndRefusedOnePast(t *testing.T) {
 			_, err = blind.Notify(t.Context(), n)
 			wants(t, err, ma2h.ErrInvalidField)
 		})
+	}
+}
+
+func TestAHubMayNameOneURLForTheMailboxAndItsAcknowledgments(t *testing.T) {
+	var calls []string
+	c := connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := canned(200, `{"messages":[]}`)
+		if strings.HasSuffix(r.URL.Path, "/.well-known/ma2h") {
+			resp = canned(200, `{"ma2h_version":"0.4","inbound":{"enabled":true,"poll_url":"https://hub.test/box","ack_url":"https://hub.test/box"}}`)
+		} else {
+			calls = append(calls, r.Method+" "+r.URL.Path)
+		}
+		resp.Request = r
+		return resp, nil
+	})))
+	v, err := ma2h.NewVerifier(ma2h.VerifierConfig{DirectiveKeys: ma2h.Keys(ma2h.HMACKey("a secret of this test")), AgentID: asker, Replay: memory(t)})
+	mustNot(t, err)
+	in, err := ma2h.NewInbox(ma2h.InboxConfig{Client: c, Verifier: v})
+	mustNot(t, err)
+	_, err = in.Drain(t.Context(), ma2h.DrainOptions{})
+	mustNot(t, err)
+	mustNot(t, in.Ack(t.Context(), "", "dir_1"))
+	if want := []string{"GET /box", "POST /box"}; !slices.Equal(calls, want) {
+		t.Errorf("%v, not %v", calls, want)
 	}
 }

@@ -280,16 +280,19 @@ func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
 	if ep.visibility == 0 {
 		ep.visibility = defaultVisibility
 	}
-	for named, use := range map[string]*string{caps.Inbound.PollURL: &ep.pollURL, caps.Inbound.AckURL: &ep.ackURL} {
-		if named == "" {
+	for _, x := range []struct {
+		named string
+		use   *string
+	}{{caps.Inbound.PollURL, &ep.pollURL}, {caps.Inbound.AckURL, &ep.ackURL}} {
+		if x.named == "" {
 			continue
 		}
 		// The credential never leaves the configured origin.
-		u, err := url.Parse(named)
+		u, err := url.Parse(x.named)
 		if err != nil || u.Scheme != in.client.url.Scheme || u.Host != in.client.url.Host || u.User != nil {
 			return endpoints{}, fmt.Errorf("%w: the Hub names a mailbox on another origin than its own (§8.0)", ErrProtocol)
 		}
-		*use = named
+		*x.use = x.named
 	}
 	return ep, nil
 }
