@@ -42,9 +42,5 @@ func (h *Hub) acknowledge(c *call) reply {
 		}
 		m.delivery = &d
 	}
-	b, err := types.Encode(m.delivery.Ack)
-	if err != nil {
-		return reply{status: http.StatusInternalServerError}
-	}
-	return reply{status: http.StatusOK, body: b}
+	return jsonReply(http.StatusOK, m.delivery.Ack)
 }

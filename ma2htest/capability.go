@@ -49,9 +49,5 @@ func (h *Hub) discover(c *call) reply {
 			}
 		}
 	}
-	b, err := types.Encode(doc)
-	if err != nil {
-		return reply{status: http.StatusInternalServerError}
-	}
-	return reply{status: http.StatusOK, body: b}
+	return jsonReply(http.StatusOK, doc)
 }

@@ -1,10 +1,10 @@
 package ma2htest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -29,6 +29,8 @@ type Error struct {
 	Code    string // machine code
 	Message string
 	Outcome *Outcome // set with already_terminal
+
+	retryAfter int // seconds, of a 429
 }
 
 // Outcome is how a message ended.
@@ -94,11 +96,15 @@ func (e *Error) reply() reply {
 	if o := e.Outcome; o != nil {
 		body.ID, body.Status, body.Resolution = o.ID, o.Status, o.Resolution
 	}
-	return jsonReply(e.Status, body)
+	r := jsonReply(e.Status, body)
+	if e.retryAfter > 0 {
+		r = r.with("Retry-After", strconv.Itoa(e.retryAfter))
+	}
+	return r
 }
 
 func jsonReply(status int, v any) reply {
-	b, err := json.Marshal(v)
+	b, err := types.Encode(v)
 	if err != nil {
 		return reply{status: http.StatusInternalServerError}
 	}

@@ -112,7 +112,7 @@ func (h *Hub) drain(c *call) reply {
 		return e.reply()
 	}
 	if e := h.takeRate(c.who.agent); e != nil {
-		return e.reply().with("Retry-After", strconv.Itoa(e.retryAfter))
+		return e.reply()
 	}
 	wait, e := h.wait(c)
 	if e != nil {
@@ -233,7 +233,7 @@ func (h *Hub) ackInbox(c *call) reply {
 		return e.reply()
 	}
 	if e := h.takeRate(c.who.agent); e != nil {
-		return e.reply().with("Retry-After", strconv.Itoa(e.retryAfter))
+		return e.reply()
 	}
 	if e := c.isJSON(); e != nil {
 		return e.reply()

@@ -34,9 +34,5 @@ func (h *Hub) presence(c *call) reply {
 			p.State = types.Online
 		}
 	}
-	b, err := types.Encode(p)
-	if err != nil {
-		return reply{status: http.StatusInternalServerError}
-	}
-	return reply{status: http.StatusOK, body: b}
+	return jsonReply(http.StatusOK, p)
 }

@@ -7,18 +7,14 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// quotaError is a 429 with the seconds of its Retry-After.
-type quotaError struct {
-	*Error
-	retryAfter int
-}
-
-func overQuota(seconds int, format string, args ...any) *quotaError {
-	return &quotaError{refuse(http.StatusTooManyRequests, types.CodeRateLimited, format, args...), seconds}
+func overQuota(seconds int, format string, args ...any) *Error {
+	e := refuse(http.StatusTooManyRequests, types.CodeRateLimited, format, args...)
+	e.retryAfter = seconds
+	return e
 }
 
 // takeRate counts one submit of the agent against requests_per_minute (§8.6).
-func (h *Hub) takeRate(agent string) *quotaError {
+func (h *Hub) takeRate(agent string) *Error {
 	limit := h.caps.RateLimit
 	if limit == nil || limit.RequestsPerMinute <= 0 {
 		return nil
@@ -42,7 +38,7 @@ func (h *Hub) takeRate(agent string) *quotaError {
 const depthRetry = 30
 
 // checkDepth bounds the open asks and tasks of one agent (§8.6).
-func (h *Hub) checkDepth(m *message) *quotaError {
+func (h *Hub) checkDepth(m *message) *Error {
 	limit := h.caps.RateLimit
 	if limit == nil || limit.InboxDepth <= 0 || m.msg.Type == types.VerbNotify {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -25,10 +24,10 @@ type dedupEntry struct {
 
 func (h *Hub) submit(c *call) reply {
 	h.lock()
-	err := h.takeRate(c.who.agent)
+	over := h.takeRate(c.who.agent)
 	h.unlock()
-	if err != nil {
-		return err.reply().with("Retry-After", strconv.Itoa(err.retryAfter))
+	if over != nil {
+		return over.reply()
 	}
 	m, payload, refused := h.readEnvelope(c)
 	if refused != nil {
@@ -46,7 +45,7 @@ func (h *Hub) submit(c *call) reply {
 		return e.reply()
 	}
 	if e := h.checkDepth(m); e != nil {
-		return e.reply().with("Retry-After", strconv.Itoa(e.retryAfter))
+		return e.reply()
 	}
 	h.accept(m, now)
 	if key.key != "" {
