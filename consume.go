@@ -156,27 +156,21 @@ func (w *consumer) run(ctx context.Context) error {
 
 	idle := make(chan struct{})
 	go func() { w.running.Wait(); close(idle) }()
-	grace := time.NewTimer(w.opts.Grace)
-	defer grace.Stop()
 	var late error
 	select {
 	case <-idle:
-	case <-grace.C:
+	case <-time.After(w.opts.Grace):
 		cancel() // acts see their context end
-		patience := time.NewTimer(settleTime)
-		defer patience.Stop()
 		select {
 		case <-idle:
-		case <-patience.C:
+		case <-time.After(settleTime):
 			late = fmt.Errorf("%w: an act runs on past its grace", ErrOutcomeUnknown)
 		}
 	}
 	w.acks.close()
-	final := time.NewTimer(ackTime)
-	defer final.Stop()
 	select {
 	case <-ackDone:
-	case <-final.C:
+	case <-time.After(ackTime):
 		giveUp()
 		<-ackDone
 	}

@@ -243,11 +243,9 @@ func retrySettle(ctx context.Context, f func() error) error {
 		if err = f(); err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) || wait > 3*time.Second {
 			return err
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 			return err
 		}
 	}

@@ -221,10 +221,8 @@ func (p *pacer) pause(ctx context.Context) error {
 	if p.next <= 0 {
 		return contextError(ctx)
 	}
-	t := time.NewTimer(p.next)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(p.next):
 		return nil
 	case <-ctx.Done():
 		return contextError(ctx)

@@ -103,11 +103,9 @@ func (s *Store) do(ctx context.Context, statement func(context.Context) error) (
 		case f == fatal, f == lost && try >= connectTries, timed.Err() != nil:
 			return unsure, storekit.Unavailable(ctx, err)
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-timed.Done():
-			t.Stop()
 			return unsure, storekit.Unavailable(ctx, err)
 		}
 		wait = min(2*wait, 100*time.Millisecond)

@@ -32,11 +32,9 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if fateOf(err) != busy || ctx.Err() != nil {
 			return storekit.Unavailable(ctx, err)
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 			return storekit.Unavailable(ctx, err)
 		}
 		wait = min(2*wait, 200*time.Millisecond)

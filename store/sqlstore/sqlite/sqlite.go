@@ -118,11 +118,9 @@ func useWAL(ctx context.Context, db *sql.DB) error {
 		}](err); !ok || busy.Code()&0xff != 5 {
 			return fmt.Errorf("%w: %w", ma2h.ErrStoreUnavailable, err)
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 		}
 	}
 }
