@@ -431,6 +431,14 @@ func decodeCanonical(text []byte, v any) error {
 	return types.Decode(doc.Bytes(), v)
 }
 
+// decodeValid decodes v and holds it to its own rules.
+func decodeValid(text []byte, v interface{ Validate() error }) error {
+	if err := types.Decode(text, v); err != nil {
+		return err
+	}
+	return v.Validate()
+}
+
 // maxNote is how long a note to a human may be, in bytes.
 const maxNote = 4096
 
@@ -463,10 +471,7 @@ func (c *Client) Acknowledge(ctx context.Context, id, note string) (*types.Ack, 
 		return nil, err
 	}
 	var ack types.Ack
-	if err := types.Decode(reply.Body, &ack); err != nil {
-		return nil, fmt.Errorf("%w: ack of %s: %w", ErrProtocol, types.Quote(id), err)
-	}
-	if err := ack.Validate(); err != nil {
+	if err := decodeValid(reply.Body, &ack); err != nil {
 		return nil, fmt.Errorf("%w: ack of %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if ack.InReplyTo != id {
@@ -497,10 +502,7 @@ func (c *Client) Presence(ctx context.Context, agentID string) (*types.Presence,
 		return nil, err
 	}
 	var p types.Presence
-	if err := types.Decode(reply.Body, &p); err != nil {
-		return nil, fmt.Errorf("%w: presence: %w", ErrProtocol, err)
-	}
-	if err := p.Validate(); err != nil {
+	if err := decodeValid(reply.Body, &p); err != nil {
 		return nil, fmt.Errorf("%w: presence: %w", ErrProtocol, err)
 	}
 	if p.AgentID != agentID {

@@ -196,10 +196,7 @@ func (v *Verifier) Ack(ctx context.Context, h http.Header, body []byte) (*types.
 		return nil, err
 	}
 	var ack types.Ack
-	if err := types.Decode(doc.Bytes(), &ack); err != nil {
-		return nil, fmt.Errorf("%w: ack: %w", ErrMalformed, err)
-	}
-	if err := ack.Validate(); err != nil {
+	if err := decodeValid(doc.Bytes(), &ack); err != nil {
 		return nil, fmt.Errorf("%w: ack: %w", ErrMalformed, err)
 	}
 	if err := v.once(ctx, d); err != nil {
@@ -246,10 +243,7 @@ func (v *Verifier) directive(ctx context.Context, sig header.Signature, body []b
 		return delivery{}, nil, err
 	}
 	var w types.Directive
-	if err := types.Decode(doc.Bytes(), &w); err != nil {
-		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
-	}
-	if err := w.Validate(); err != nil {
+	if err := decodeValid(doc.Bytes(), &w); err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
 	}
 	if w.To != "agent:"+v.cfg.AgentID {
