@@ -14,8 +14,7 @@ import (
 // MemoryConfig bounds a MemoryStore. Zero fields mean the defaults.
 type MemoryConfig struct {
 	// MaxEntries bounds the live entries of each kind: deliveries, acts and
-	// submits.
-	// Default: 1,000,000. A full store is ErrStoreFull.
+	// submits. Default: 1,000,000. A full store is ErrStoreFull.
 	MaxEntries int
 	// Retention is how long an act is remembered after its last change, and a
 	// submit after it was put. It must be as long as the Hub may deliver the
@@ -30,9 +29,9 @@ type MemoryConfig struct {
 // otherwise.
 const DefaultRetention = 31 * 24 * time.Hour
 
-// MemoryStore is a Store and an Outbox in memory. It forgets on restart and is blind to the
-// replica beside it: it is for one process, for tests, and for acts that do no
-// harm twice. It starts no goroutine.
+// MemoryStore is a Store and an Outbox in memory. It forgets on restart and is
+// blind to the replica beside it: it is for one process, for tests, and for
+// acts that do no harm twice. It starts no goroutine.
 type MemoryStore struct {
 	now       func() time.Time
 	retention time.Duration
@@ -161,7 +160,7 @@ func (e actEntry) state(variant digest, now int64) ActState {
 
 // Lookup implements Ledger.
 func (s *MemoryStore) Lookup(ctx context.Context, act Act) (ActState, error) {
-	if err := errorsOf(ctx, act); err != nil {
+	if err := errors.Join(ctx.Err(), act.Validate()); err != nil {
 		return 0, err
 	}
 	d, now := keyDigest(act.Key), s.clock()
@@ -177,7 +176,7 @@ func (s *MemoryStore) Lookup(ctx context.Context, act Act) (ActState, error) {
 
 // Reserve implements Ledger.
 func (s *MemoryStore) Reserve(ctx context.Context, act Act, lease time.Duration, takeDoubt bool) (Reservation, error) {
-	if err := errorsOf(ctx, act); err != nil {
+	if err := errors.Join(ctx.Err(), act.Validate()); err != nil {
 		return Reservation{}, err
 	}
 	d, v, now := keyDigest(act.Key), keyDigest(act.Resolution), s.clock()
@@ -240,7 +239,7 @@ func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
 var errAbsent = fmt.Errorf("%w: there is no claim", ErrLeaseLost)
 
 func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64) error) error {
-	if err := errorsOf(ctx, act); err != nil {
+	if err := errors.Join(ctx.Err(), act.Validate()); err != nil {
 		return err
 	}
 	d, now := keyDigest(act.Key), s.clock()
@@ -255,13 +254,6 @@ func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change f
 		return ErrLeaseLost
 	}
 	return change(sh, d, e, now)
-}
-
-func errorsOf(ctx context.Context, act Act) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return act.Validate()
 }
 
 func newToken() Token {
