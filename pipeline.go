@@ -158,7 +158,7 @@ func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 		return storeError(err)
 	}
 	if res.State == ActInDoubt && p.inDoubt != nil {
-		if res, err = p.resolveDoubt(ctx, it.act); err != nil {
+		if res, begin, err = p.resolveDoubt(ctx, it.act); err != nil {
 			return err
 		}
 	}
@@ -171,29 +171,30 @@ func (p *pipeline) reserveAndAct(ctx context.Context, it item) error {
 	return p.settle(settle, it.act, res.Token, err)
 }
 
-// resolveDoubt asks the caller's policy, and claims the act anew if it says
-// so.
-func (p *pipeline) resolveDoubt(ctx context.Context, act Act) (Reservation, error) {
+// resolveDoubt asks the caller's policy, and claims the act anew if it says so:
+// begin is when that claim's lease began, since the policy may take its time.
+func (p *pipeline) resolveDoubt(ctx context.Context, act Act) (res Reservation, begin time.Time, err error) {
 	doubt, err := p.inDoubt(ctx, act)
+	begin = time.Now()
 	switch {
 	case err != nil:
 		// Told and not wrapped: whatever sentinel it is says nothing about the
 		// delivery.
-		return Reservation{}, fmt.Errorf("%w: %v", ErrInDoubt, err)
+		return Reservation{}, begin, fmt.Errorf("%w: %v", ErrInDoubt, err)
 	case doubt != ActAgain && doubt != TakeAsDone:
-		return Reservation{State: ActInDoubt}, nil
+		return Reservation{State: ActInDoubt}, begin, nil
 	}
-	res, err := p.ledger.Reserve(ctx, act, p.lease, true)
+	res, err = p.ledger.Reserve(ctx, act, p.lease, true)
 	if err != nil {
-		return Reservation{}, storeError(err)
+		return Reservation{}, begin, storeError(err)
 	}
 	if doubt == TakeAsDone && res.State == ActClaimed {
 		if err := p.ledger.Commit(ctx, act, res.Token); err != nil {
-			return Reservation{}, storeError(err)
+			return Reservation{}, begin, storeError(err)
 		}
 		res = Reservation{State: ActDone}
 	}
-	return res, nil
+	return res, begin, nil
 }
 
 // act runs the caller's function until its lease is nearly over. It does not

@@ -97,6 +97,30 @@ func TestTwoThatTakeOverOneDoubtActOnce(t *testing.T) {
 	}
 }
 
+// The lease of an act begins with its claim, however long the policy looked for
+// what the earlier one did.
+func TestAPolicyOnDoubtTakesNothingOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCallbackRig(t)
+		act := ActOf(pushed(t, trustBody), trustAgent)
+		reserve(t, r.store, act)
+		r.clock.Add(time.Minute)
+		policy := func(context.Context, Act) (Doubt, error) {
+			time.Sleep(SettleTime / 2)
+			return ActAgain, nil
+		}
+		err := r.RunWith(t.Context(), policy, act, func(ctx context.Context) error {
+			if until, _ := ctx.Deadline(); time.Until(until) != DefaultLease*9/10 {
+				t.Errorf("the act has %s", time.Until(until))
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // What was done and could not be written down is never done again by itself.
 //
 // report: B111
