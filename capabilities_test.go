@@ -445,7 +445,7 @@ func TestAHubMayNameOneURLForTheMailboxAndItsAcknowledgments(t *testing.T) {
 	mustNot(t, err)
 	_, err = in.Drain(t.Context(), ma2h.DrainOptions{})
 	mustNot(t, err)
-	mustNot(t, in.Ack(t.Context(), "", "dir_1"))
+	mustNot(t, in.Ack(t.Context(), []string{"dir_1"}, ""))
 	if want := []string{"GET /box", "POST /box"}; !slices.Equal(calls, want) {
 		t.Errorf("%v, not %v", calls, want)
 	}
