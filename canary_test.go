@@ -105,6 +105,7 @@ type secretInput struct {
 	Reason string `json:"reason" jsonschema:"CANARY7c1f" ma2h:"enum=CANARY7c1f|other,sensitive"`
 }
 
+// report: B123
 // req: TEL-01 TEL-02 TEL-03 TEL-05 TEL-06
 func TestNoPathOfTheClientPrintsWhatItCarries(t *testing.T) {
 	out := &sink{}

@@ -39,7 +39,7 @@ func trustPEM(t testing.TB, blockType string, key any) []byte {
 }
 
 // req: KEY-03 SIG-06 SIG-07
-// report: B063 B060
+// report: B063 B060 B120 B121
 func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 	pub := trustPublic(0)
 	ed := hubSigner{private: trustPrivate(0)}
