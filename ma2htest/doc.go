@@ -28,6 +28,10 @@
 //	hub.Answer(id, "ship")
 //	hub.Advance(0)
 //
+// A Verifier judges a signature's time by its own clock: where the Hub's is moved
+// by Advance, give it VerifierConfig{Now: hub.Now}. A second process reaches the
+// Hub by URL, if it trusts the certificate.
+//
 // Each attempt is signed anew. A 5xx and a broken network are tried again after
 // 1 s, 2 s, 4 s and so on of the Hub's time, whatever a Retry-After says; 3xx,
 // 4xx and a refused destination are final (§8.3, §9.4).
