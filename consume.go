@@ -137,9 +137,6 @@ type consumer struct {
 }
 
 func (w *consumer) run(ctx context.Context) error {
-	if _, err := w.in.endpoints(ctx); err != nil {
-		return err
-	}
 	// acting outlives ctx by Grace, so that what runs may end well.
 	acting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -413,7 +410,7 @@ func (w *consumer) bury(ctx context.Context, d *Directive, err error, dead bool)
 		return full
 	}
 	if w.opts.DeadLetter != nil {
-		w.in.guard(ctx, func() { w.opts.DeadLetter(ctx, d, err) })
+		w.opts.DeadLetter(ctx, d, err)
 		return nil
 	}
 	w.in.log.LogAttrs(ctx, slog.LevelError, "ma2h: gave up on directive", slog.String("id", types.Quote(d.ID())), slog.String("reason", reason(err)))

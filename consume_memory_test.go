@@ -115,3 +115,12 @@ func TestAShortenedAcknowledgmentGrowsAgain(t *testing.T) {
 		t.Errorf("%d are left, %d pending", len(batch), len(a.pending))
 	}
 }
+
+// Remembered is how many directives with failed attempts, and given to
+// DeadLetter, the consumers of in remember.
+func (in *Inbox) Remembered() (attempts, lettered int) {
+	m := &in.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.failures.young) + len(m.failures.old), len(m.lettered)
+}

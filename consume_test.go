@@ -80,12 +80,12 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		setup func(*mailSetup)
-		edit  func(*ma2h.ConsumeOptions)
+		edit  func(*mail, *ma2h.ConsumeOptions)
 		ready func(*mail)
 		check func(*testing.T, *mail, []string, error)
 	}{
 		"Authorize": {
-			edit: func(o *ma2h.ConsumeOptions) { o.Authorize = func(string) bool { boom(); return true } },
+			edit: func(m *mail, o *ma2h.ConsumeOptions) { o.Authorize = func(string) bool { boom(); return true } },
 			check: func(t *testing.T, m *mail, ids []string, err error) {
 				m.wantActed()
 				if len(m.rejected) != 1 || !errors.Is(m.rejected[0], ma2h.ErrNotAuthorized) || m.rejected[0].ID != ids[0] {
@@ -95,7 +95,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 			},
 		},
 		"Note": {
-			edit: func(o *ma2h.ConsumeOptions) { o.Note = func(*ma2h.Directive) string { boom(); return "done" } },
+			edit: func(m *mail, o *ma2h.ConsumeOptions) { o.Note = func(*ma2h.Directive) string { boom(); return "done" } },
 			check: func(t *testing.T, m *mail, ids []string, err error) {
 				m.wantActed("pause deploys")
 				if d, _ := m.hub.Directive(ids[0]); d.Delivery.Ack == nil || d.Delivery.Ack.Note != "" {
@@ -104,7 +104,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 			},
 		},
 		"OnReject": {
-			edit: func(o *ma2h.ConsumeOptions) {
+			edit: func(m *mail, o *ma2h.ConsumeOptions) {
 				o.OnReject = func(context.Context, *ma2h.RejectedError) error { boom(); return nil }
 			},
 			ready: func(m *mail) { m.hub.Fault(ma2htest.CorruptDirectiveSignature(0)) },
@@ -114,7 +114,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 			},
 		},
 		"DeadLetter": {
-			edit: func(o *ma2h.ConsumeOptions) {
+			edit: func(m *mail, o *ma2h.ConsumeOptions) {
 				o.MaxAttempts = 1
 				o.DeadLetter = func(context.Context, *ma2h.Directive, error) { boom() }
 			},
@@ -125,17 +125,16 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 			},
 		},
 		"InDoubt": {
-			edit: func(o *ma2h.ConsumeOptions) {
-				o.InDoubt = func(context.Context, ma2h.Act) (ma2h.Doubt, error) { boom(); return ma2h.ActAgain, nil }
-			},
-			ready: func(m *mail) {
-				m.failing["pause deploys"] = ma2h.ErrOutcomeUnknown
-				m.store.after["Doubt"] = func() {
+			edit: func(m *mail, o *ma2h.ConsumeOptions) {
+				o.InDoubt = func(context.Context, ma2h.Act) (ma2h.Doubt, error) {
 					m.mu.Lock()
-					defer m.mu.Unlock()
 					clear(m.failing) // a second attempt would act
+					m.mu.Unlock()
+					boom()
+					return ma2h.ActAgain, nil
 				}
 			},
+			ready: func(m *mail) { m.failing["pause deploys"] = ma2h.ErrOutcomeUnknown },
 			check: func(t *testing.T, m *mail, ids []string, err error) {
 				m.wantActed()
 				m.wantBuried("pause deploys")
@@ -214,7 +213,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 				defer cancel()
 				opts := m.options()
 				if row.edit != nil {
-					row.edit(&opts)
+					row.edit(m, &opts)
 				}
 				err := m.inbox.Consume(ctx, m.handle, opts)
 				if !errors.Is(err, ma2h.ErrPanicked) {
@@ -996,6 +995,121 @@ func TestADirectiveIsActedOnWhateverItsUnsignedTimesSay(t *testing.T) {
 		// acknowledged, which a stub cannot take, and not acted on.
 		if n := s.calls.Load(); n < 3 {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// req: SGD-03 INB-14
+func TestADeliveryThatWasTakenByHandIsAReplayToAConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := mailOf(t, signedRow(t, trustDirective, "j"))
+		if entries, err := in.Drain(t.Context(), ma2h.DrainOptions{}); err != nil || len(entries) != 1 {
+			t.Fatal(len(entries), err)
+		}
+		var rejected []*ma2h.RejectedError
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wants(t, in.Consume(ctx, func(context.Context, *ma2h.Directive) error { t.Error("acted"); return nil }, ma2h.ConsumeOptions{
+			Authorize: ma2h.AllowFrom(alice),
+			OnReject:  func(_ context.Context, r *ma2h.RejectedError) error { rejected = append(rejected, r); return nil },
+		}), context.DeadlineExceeded)
+		if len(rejected) != 1 || rejected[0].ID != "dir_1" || !errors.Is(rejected[0], ma2h.ErrReplay) {
+			t.Errorf("rejected %v", rejected)
+		}
+	})
+}
+
+// req: INB-12
+func TestAProcessReportsTheDoubtThatItFinds(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		ids := m.send("pause deploys", "resume deploys")
+		act := ma2h.Act{Key: ma2h.ActKey("directive", asker, ids[0])}
+		if _, err := m.store.Store.Reserve(t.Context(), act, 90*time.Second, false); err != nil {
+			t.Fatal(err)
+		}
+		m.consume(80 * time.Second) // it may still be at it
+		m.wantActed("resume deploys")
+		m.wantBuried()
+		m.consume(10 * time.Minute)
+		m.wantActed("resume deploys")
+		m.wantBuried("pause deploys")
+		wants(t, m.burials[0], ma2h.ErrInDoubt)
+		m.hub.RequireDelivery(t, ids[0], ma2htest.Delivered)
+		m.hub.RequireDelivery(t, ids[1], types.Acknowledged)
+	})
+}
+
+func TestABurstIsDrainedWithoutAPauseWhateverItBrings(t *testing.T) {
+	titles := strings.Split("123456789", "")
+	for name, ready := range map[string]func(*mail) []string{
+		"to act on": func(m *mail) []string { return m.send(titles...) },
+		"to reject": func(m *mail) (ids []string) {
+			for _, title := range titles {
+				ids = append(ids, m.sendDraft(ma2htest.DirectiveDraft{From: "human:mallory", Title: title}))
+			}
+			return ids
+		},
+		"to acknowledge": func(m *mail) []string {
+			ids := m.send(titles...)
+			for _, id := range ids {
+				act := ma2h.Act{Key: ma2h.ActKey("directive", asker, id)}
+				mustNot(m.t, m.store.Store.Commit(m.t.Context(), act, reserve(m.t, m.store, act)))
+			}
+			return ids
+		},
+	} {
+		withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+			ids := ready(m)
+			m.consume(100 * time.Millisecond)
+			for _, id := range ids {
+				if n := m.deliveries(id); n != 1 {
+					t.Errorf("%s: %d deliveries", name, n)
+				}
+			}
+			if n := len(m.acted) + len(m.rejected) + len(slices.Concat(m.acks()...)); n != len(titles)*(1+btoi(name == "to act on")) {
+				t.Errorf("%s: acted on %d, rejected %d, acknowledged %d", name, len(m.acted), len(m.rejected), len(m.acks()))
+			}
+		})
+	}
+}
+
+// req: ACK-06
+func TestEachReceiptHasItsOwnNote(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.hub.Fault(ma2htest.Status(503, 1).On(ma2htest.InboxAck)) // so that they gather
+		ids := m.send("1", "2", "3", "2", "1")
+		m.consume(time.Minute, func(o *ma2h.ConsumeOptions) {
+			o.Concurrency = 5
+			o.Note = func(d *ma2h.Directive) string { return "done " + d.Title() }
+		})
+		for _, id := range ids {
+			d, _ := m.hub.Directive(id)
+			if d.Delivery.Ack == nil || d.Delivery.Ack.Note != "done "+d.Title {
+				t.Errorf("%s: receipt %+v", d.Title, d.Delivery.Ack)
+			}
+		}
+		if n := len(m.acks()); n > 5 {
+			t.Errorf("%d acknowledgments", n)
+		}
+	})
+}
+
+func TestWhatIsDoneIsForgotten(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.failing["1"], m.failing["2"] = errors.New("no"), ma2h.ErrOutcomeUnknown
+		m.send("1", "2")
+		m.consume(30 * time.Second)
+		if attempts, lettered := m.inbox.Remembered(); attempts != 1 || lettered != 1 {
+			t.Errorf("%d attempts, %d letters", attempts, lettered)
+		}
+		clear(m.failing)
+		m.consume(5*time.Minute, func(o *ma2h.ConsumeOptions) {
+			o.InDoubt = func(context.Context, ma2h.Act) (ma2h.Doubt, error) { return ma2h.ActAgain, nil }
+		})
+		slices.Sort(m.acted)
+		m.wantActed("1", "2")
+		if attempts, lettered := m.inbox.Remembered(); attempts != 0 || lettered != 0 {
+			t.Errorf("%d attempts, %d letters are kept", attempts, lettered)
 		}
 	})
 }
