@@ -57,8 +57,6 @@ func NewInbox(cfg InboxConfig) (*Inbox, error) {
 		return nil, bad("Verifier", "§9.2", "is one of ReceivedAt, whose clock stands still")
 	case cfg.Verifier.cfg.AgentID != cfg.Client.cfg.Agent.ID:
 		return nil, bad("Verifier", "§9.1", "is of another agent than the Client")
-	case !cfg.Verifier.received.IsZero():
-		return nil, bad("Verifier", "§9.7", "is one of ReceivedAt, which judges a single delivery")
 	}
 	_, forgets := cfg.Ledger.(volatile)
 	if _, also := cfg.Verifier.cfg.Replay.(volatile); cfg.Ledger != nil && (forgets || also) && !cfg.SingleReplica {
