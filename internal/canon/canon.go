@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -176,22 +177,32 @@ var format = []jsontext.Options{
 	jsontext.AllowDuplicateNames(true),
 }
 
+// read fills s. A plain text, as most are, it reads where it is; any other,
+// and every refusal but that of a duplicate name, is left to jsontext.
 func (s *sorter) read(text []byte) error {
 	if len(text) > limits.MaxCanonical {
 		return &strict.Error{Reason: ReasonLength}
+	}
+	s.text, s.formatted = text, false
+	if utf8.Valid(text) {
+		if err := s.sort(); err != errNotPlain {
+			return err
+		}
 	}
 	if err := strict.Scan(text); err != nil {
 		return err
 	}
 	var err error
-	if s.text, err = jsontext.AppendFormat(s.text[:0], text, format...); err != nil {
+	if s.buf, err = jsontext.AppendFormat(s.buf[:0], text, format...); err != nil {
 		return strict.Reword(err)
 	}
+	s.text, s.formatted = s.buf, true
 	return s.sort()
 }
 
 func (s *sorter) release() {
-	if cap(s.text) <= maxPooledText && cap(s.open)+cap(s.kept)+cap(s.nodes) <= maxPooledMembers {
+	s.text = nil // which may be the caller's
+	if cap(s.buf) <= maxPooledText && cap(s.open)+cap(s.kept)+cap(s.nodes) <= maxPooledMembers {
 		pool.Put(s)
 	}
 }
