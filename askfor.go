@@ -197,7 +197,7 @@ func schemaFor[T any]() ([]byte, *schema.Input, error) {
 	}
 	in, err := schema.CompileInput(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ma2h: schema of %s: %w", t, err)
+		return nil, nil, within("schema of "+t.String(), err)
 	}
 	return raw, in, nil
 }

@@ -157,6 +157,23 @@ func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+	ack, err := c.submitFrom(ctx, m, expiredToo)
+	if errors.Is(err, ErrInvalidField) && overdue(m.ExpiresAt, c.cfg.Now()) {
+		// The Hub's own words may quote the message, so they are not told.
+		err = fmt.Errorf("%w: ExpiresAt is not ahead of this machine's clock (§4)", err)
+	}
+	return ack, err
+}
+
+// overdue reports whether a deadline has passed by a clock that the Hub's may
+// differ from: a hint, never a reason to refuse (§9.5).
+func overdue(expiresAt string, now time.Time) bool {
+	t, err := time.Parse(time.RFC3339Nano, expiresAt)
+	return err == nil && !t.After(now)
+}
+
+// submitFrom sends what the outbox keeps of m, or m.
+func (c *Client) submitFrom(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
 	kept, err := c.recall(ctx, &m)
 	if err != nil {
 		return nil, err

@@ -321,3 +321,25 @@ func unsupported(feature, section string) error {
 func invalid(field, section, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...), Section: section}
 }
+
+// within puts what is wrong with a part under the field that holds it, so that
+// an error of a configuration has one prefix and one path.
+func within(field string, err error) error {
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		nested := *fe
+		nested.Field = field + "." + fe.Field
+		return &nested
+	}
+	return &withinError{field: field, err: err}
+}
+
+type withinError struct {
+	field string
+	err   error
+}
+
+func (e *withinError) Error() string { return "ma2h: " + e.field + ": " + unprefixed(e.err) }
+func (e *withinError) Unwrap() error { return e.err }
+
+// unprefixed is the text of an error that goes into another of this library.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "ma2h: ") }

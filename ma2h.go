@@ -50,6 +50,12 @@ const (
 	RuntimeOther         = types.RuntimeOther
 )
 
+// Values of a Confirm without options of its own (§5.2).
+const (
+	ValueApprove = types.ValueApprove
+	ValueDeny    = types.ValueDeny
+)
+
 // Priorities of a message (§4).
 const (
 	Low    = types.PriorityLow

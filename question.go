@@ -1,6 +1,7 @@
 package ma2h
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -36,9 +37,9 @@ type Ask struct {
 	// Request is the question: Select, Confirm or Input. Required.
 	Request Request
 	// AllowedResolvers are the principals that may answer, such as
-	// "human:alice". The protocol fails closed: without one nobody but the
-	// agent itself could, so an empty list is refused. ResolverSelf stands for
-	// the agent (§9.1).
+	// "human:alice"; there are no wildcards. The protocol fails closed: without
+	// one nobody but the agent itself could, so an empty list is refused.
+	// ResolverSelf stands for the agent (§9.1).
 	AllowedResolvers []string
 	// IdempotencyKey identifies the question: the Hub asks a human once for a
 	// key, however often it is sent. Required; NewKey and KeyOf make one (§8.1).
@@ -107,7 +108,7 @@ func Select(options ...Option) Request {
 	return Request{mode: types.ModeSelect, options: slices.Clone(options)}
 }
 
-// Confirm asks for "approve" or "deny", or for one of exactly two options.
+// Confirm asks for ValueApprove or ValueDeny, or for one of exactly two options.
 func Confirm(options ...Option) Request {
 	return Request{mode: types.ModeConfirm, options: slices.Clone(options)}
 }
@@ -209,13 +210,14 @@ func (t *Task) message(self string) (types.Message, error) {
 func checkQuestion(r *types.Request) error {
 	if r.Schema != nil {
 		if _, err := schema.CompileInput(r.Schema); err != nil {
-			return fmt.Errorf("ma2h: Ask.Request: %w", err)
+			return within("Ask.Request", err)
 		}
 	}
-	if err := schema.CheckDefault(r); err != nil {
-		return fmt.Errorf("ma2h: Ask.DefaultOnExpire: %w", err)
+	err := schema.CheckDefault(r)
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		return invalid("Ask.DefaultOnExpire", fe.Section, "%s", fe.Problem)
 	}
-	return nil
+	return err
 }
 
 func resolversOf(list []string, self string) ([]string, error) {

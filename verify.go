@@ -119,8 +119,8 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 	}
 	for field, ring := range map[string]KeyRing{"Keys": cfg.Keys, "DirectiveKeys": cfg.DirectiveKeys, "AckKeys": cfg.AckKeys} {
 		if ring.source == nil && len(ring.keys) > 0 {
-			if err := checkKeys(ring.keys, cfg.Sealer); err != nil {
-				return nil, fmt.Errorf("ma2h: VerifierConfig.%s: %w", field, err)
+			if err := checkKeys("VerifierConfig."+field, ring.keys, cfg.Sealer); err != nil {
+				return nil, err
 			}
 		}
 	}
