@@ -64,11 +64,12 @@ type CallbackConfig struct {
 	// DefaultLease.
 	Lease time.Duration
 
-	// BearerToken and APIKey are what the Hub presents beside the signature,
-	// if the callback names a scheme (§8.3). Several are for rotation. Set one
-	// of the two, or neither.
+	// BearerToken is what the Hub presents beside the signature, if the callback
+	// names the scheme bearer (§8.3). Several are for rotation. It excludes
+	// APIKey.
 	BearerToken []string
-	APIKey      []string
+	// APIKey is BearerToken for the scheme apikey.
+	APIKey []string
 	// APIKeyHeader is the header of APIKey. Default: X-Api-Key.
 	APIKeyHeader string
 

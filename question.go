@@ -16,13 +16,13 @@ import (
 
 // Notify informs a human; no answer is expected (§5.1).
 type Notify struct {
-	Title     string // 1 to 200 characters. Required.
-	Body      string // Markdown
-	Priority  Priority
-	Tags      []string
-	Context   []Part
-	ClientRef string // a label for the agent; never shown, never a dedup key
-	Sensitive bool   // keep the content out of the Hub's telemetry (§9.6)
+	Title     string   // 1 to 200 characters. Required.
+	Body      string   // Markdown
+	Priority  Priority // default: Normal
+	Tags      []string // labels to filter by
+	Context   []Part   // attachments (§4.2)
+	ClientRef string   // a label for the agent; never shown, never a dedup key
+	Sensitive bool     // keep the content out of the Hub's telemetry (§9.6)
 	// IdempotencyKey makes a resend safe. Without one a notify whose fate is
 	// unknown is not sent again.
 	IdempotencyKey string
@@ -54,11 +54,11 @@ type Ask struct {
 	// options, or something that encodes as an object of the input schema. The
 	// Response says Defaulted. Nil: none.
 	DefaultOnExpire any
-	Permissions     *Permissions
-	Callback        *Callback // push the Response; nil: pull (§8.3)
-	Priority        Priority
-	Tags            []string
-	Context         []Part
+	Permissions     *Permissions // what the human may do; nil: all (§5.2)
+	Callback        *Callback    // push the Response; nil: pull (§8.3)
+	Priority        Priority     // default: Normal
+	Tags            []string     // labels to filter by
+	Context         []Part       // attachments (§4.2)
 	// State comes back verbatim with the Response, through a Hub that is not
 	// trusted with it: seal it with a Sealer (§9.3).
 	State     types.Raw
@@ -66,23 +66,22 @@ type Ask struct {
 	Sensitive bool   // keep the content out of the Hub's telemetry (§9.6)
 }
 
-// Task wants something done by hand (§5.3). Its fields mean what they mean in
-// Ask.
+// Task wants something done by hand (§5.3).
 type Task struct {
-	Title            string
-	Body             string
-	Action           Action
-	AllowedResolvers []string
-	IdempotencyKey   string
-	ResendExpiredKey bool
-	ExpiresAt        time.Time
-	Callback         *Callback
-	Priority         Priority
-	Tags             []string
-	Context          []Part
-	State            types.Raw
-	ClientRef        string
-	Sensitive        bool
+	Title            string    // 1 to 200 characters. Required.
+	Body             string    // Markdown
+	Action           Action    // what is to be done. Required.
+	AllowedResolvers []string  // as in Ask. Required.
+	IdempotencyKey   string    // as in Ask. Required.
+	ResendExpiredKey bool      // as in Ask
+	ExpiresAt        time.Time // as in Ask; a task has no default
+	Callback         *Callback // push the Response; nil: pull (§8.3)
+	Priority         Priority  // default: Normal
+	Tags             []string  // labels to filter by
+	Context          []Part    // attachments (§4.2)
+	State            types.Raw // as in Ask
+	ClientRef        string    // as in Ask
+	Sensitive        bool      // as in Ask
 }
 
 // Action says what is to be done.

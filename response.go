@@ -174,7 +174,7 @@ func (r *Response) State() types.Raw {
 type Advisory struct {
 	Defaulted bool   // see Response.Defaulted for the bound sign
 	AgentID   string // the addressed agent, as the Hub wrote it
-	RunID     string
+	RunID     string // the run that asked, as the Hub wrote it
 }
 
 // Advisory returns the unsigned members.

@@ -38,12 +38,13 @@ var (
 // VerifierConfig says whom a Verifier believes. The zero value of an optional
 // field means the default that the field documents.
 type VerifierConfig struct {
-	// Keys verify pushed Responses (§9.2), DirectiveKeys directives (§9.7),
-	// AckKeys pushed acknowledgments (§14.4). At least one ring is required;
-	// one purpose never borrows another's keys.
-	Keys          KeyRing
+	// Keys verify pushed Responses (§9.2). At least one of the three rings is
+	// required; one purpose never borrows another's keys.
+	Keys KeyRing
+	// DirectiveKeys verify directives, pushed or drained (§9.7).
 	DirectiveKeys KeyRing
-	AckKeys       KeyRing
+	// AckKeys verify pushed acknowledgments (§14.4).
+	AckKeys KeyRing
 	// CallbackURL is the public URL that the Hub pushes to, byte for byte as
 	// it was given to the Hub. It is under the signature and never taken from
 	// a request. Required with Keys.
