@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"time"
@@ -35,6 +36,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	cfg.Logger = slog.Default() // says what is tried again; ids and times, never content
 	client, err := ma2h.NewClient(cfg)
 	if err != nil {
 		return err
