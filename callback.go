@@ -29,7 +29,7 @@ type CallbackConfig struct {
 
 	// Handle acts on a Response, whatever the decision was: it is called for a
 	// decline, a cancel and an expiry as well, so ask Response.Answered and By,
-	// or Approval.Judge, first. Nil with Response keys is an error. It gets a
+	// or Approval.Judge, first. Required where the Verifier has Keys. It gets a
 	// context that lasts nearly Lease, not one that ends with the request.
 	//
 	// Nil is done, for good. An error means that nothing was done: the Hub

@@ -99,9 +99,10 @@ func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
 // The message is encoded once, and the same bytes are sent until the Hub
 // accepts or refuses them or ctx ends: a lost answer never asks a human twice.
 //
-// Nothing is sent where the question is wrong (*FieldError, ErrNoResolver),
-// where the Hub does not offer what it needs (ErrUnsupported), or where the
-// outbox has another question under the key (*OutboxMismatchError).
+// Nothing is sent where the question is wrong (*FieldError, ErrNoResolver, or
+// *schema.Error for the schema of an Input), where the Hub does not offer what
+// it needs (ErrUnsupported), or where the outbox has another question under the
+// key (*OutboxMismatchError).
 //
 // A refusal is an *APIError, or a *ConflictError where the Hub has another
 // message under the key. Giving up is a *SubmitError with the key to go on

@@ -136,10 +136,10 @@ func Ed25519KeyPEM(b []byte) Key {
 	return Ed25519Key(key)
 }
 
-// From returns the key, valid from t on.
+// From returns the key, valid from t on, t included.
 func (k Key) From(t time.Time) Key { k.notBefore = t; return k }
 
-// Until returns the key, valid until t.
+// Until returns the key, valid until t, t included.
 func (k Key) Until(t time.Time) Key { k.notAfter = t; return k }
 
 func (k *Key) valid(now time.Time) bool {

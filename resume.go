@@ -37,7 +37,8 @@ type ResumeConfig struct {
 	Open func(context.Context, *Response) error
 	// Act goes on with the work, whatever the decision was: it is called for a
 	// decline and an expiry as well. Required. Its terms are those of
-	// CallbackConfig.Handle.
+	// CallbackConfig.Handle, but that without a Ledger every error of it is
+	// ErrOutcomeUnknown: the acknowledgment is spent, and no later run acts.
 	Act func(context.Context, *Response) error
 	// Note is what the human reads as the acknowledgment. Default: none.
 	Note func(*Response) string
