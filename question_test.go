@@ -258,6 +258,20 @@ func TestAnExpiryInThePastIsTheHubsToRefuse(t *testing.T) {
 			a.ExpiresAt = time.Now().Add(d)
 			_, err := c.Ask(t.Context(), a)
 			wants(t, err, ma2h.ErrInvalidField)
+			if !strings.Contains(err.Error(), "ExpiresAt is not ahead") {
+				t.Errorf("it does not say what is wrong: %v", err)
+			}
+		}
+		for _, d := range []time.Duration{time.Hour, -time.Hour} {
+			a := shipOrHold("k")
+			code := 422
+			if a.ExpiresAt = time.Now().Add(d); d < 0 {
+				code = 403
+			}
+			hub.Fault(ma2htest.Status(code, 1))
+			if _, err := c.Ask(t.Context(), a); err == nil || strings.Contains(err.Error(), "ExpiresAt") {
+				t.Errorf("the expiry is blamed for another fault: %v", err)
+			}
 		}
 		hub.RequireMessages(t, 0)
 	})

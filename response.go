@@ -80,7 +80,8 @@ func (r *Response) Answered(value string) bool {
 }
 
 // By reports whether the actor is one of the principals, such as
-// "human:alice", to the letter.
+// "human:alice", to the letter. There are no wildcards: "human:*" is a person
+// called *, and a blank, a bare name or no principal at all matches nobody.
 func (r *Response) By(principals ...string) bool {
 	d := r.detail()
 	return d != nil && r.PayloadBound() && slices.Contains(principals, d.Actor)
@@ -174,7 +175,7 @@ func (r *Response) State() types.Raw {
 type Advisory struct {
 	Defaulted bool   // see Response.Defaulted for the bound sign
 	AgentID   string // the addressed agent, as the Hub wrote it
-	RunID     string
+	RunID     string // the run that asked, as the Hub wrote it
 }
 
 // Advisory returns the unsigned members.

@@ -305,6 +305,63 @@ func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	}
 }
 
+// req: STA-10
+// report: B105
+func TestOpenComesBeforeAnythingIsSpent(t *testing.T) {
+	for name, ledger := range map[string]bool{"with a Ledger": true, "on a clean runner": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newResumeRig(t, ma2htest.Options{})
+			handle := r.question(t)
+			h, _ := ParseHandle(handle)
+			r.answer(t, h.MessageID, "ship")
+			var p plan
+			opened := 0
+			opening := func(s *Sealer) func(context.Context, *Response) error {
+				return func(_ context.Context, resp *Response) error {
+					opened++
+					return s.Open(resp.State(), &p, r.binding)
+				}
+			}
+			run := func(open func(context.Context, *Response) error) (*resumeRun, error) {
+				u := r.newRun(t, "100.1", func(c *ResumeConfig) {
+					if c.Open = open; ledger {
+						c.Ledger = r.store
+					}
+				})
+				u.act = func(context.Context, *Response) error {
+					if p.Step != "deploy" {
+						t.Errorf("acting on %+v", p)
+					}
+					return nil
+				}
+				return u, u.from(t, handle)
+			}
+			for _, row := range []struct {
+				open func(context.Context, *Response) error
+				want error
+			}{
+				{opening(r.sealer(t, "k2", 1)), ErrSealKeyUnknown},
+				{opening(r.sealer(t, "k1", 2)), ErrSealKey},
+				{func(context.Context, *Response) error { panic("CANARY") }, ErrActPanicked},
+			} {
+				r.store.diary()
+				if u, err := run(row.open); !errors.Is(err, row.want) || u.acts != 0 {
+					t.Errorf("%v, %d acts, want %v", err, u.acts, row.want)
+				}
+				if d, want := fmt.Sprint(r.store.diary()), map[bool]string{true: "[Lookup Reserve Release]", false: "[]"}[ledger]; d != want {
+					t.Errorf("store calls %s, want %s", d, want)
+				}
+				r.hub.RequireRequests(t, ma2htest.Ack, 0)
+			}
+			opened = 0
+			if u, err := run(opening(r.sealer(t, "k1", 1))); err != nil || u.acts != 1 || opened != 1 {
+				t.Errorf("with the right key: %v, %d acts, opened %d times", err, u.acts, opened)
+			}
+			r.hub.RequireRequests(t, ma2htest.Ack, 1)
+		})
+	}
+}
+
 // Without a store, the acknowledgment decides.
 //
 // report: B099

@@ -38,12 +38,13 @@ var (
 // VerifierConfig says whom a Verifier believes. The zero value of an optional
 // field means the default that the field documents.
 type VerifierConfig struct {
-	// Keys verify pushed Responses (§9.2), DirectiveKeys directives (§9.7),
-	// AckKeys pushed acknowledgments (§14.4). At least one ring is required;
-	// one purpose never borrows another's keys.
-	Keys          KeyRing
+	// Keys verify pushed Responses (§9.2). At least one of the three rings is
+	// required; one purpose never borrows another's keys.
+	Keys KeyRing
+	// DirectiveKeys verify directives, pushed or drained (§9.7).
 	DirectiveKeys KeyRing
-	AckKeys       KeyRing
+	// AckKeys verify pushed acknowledgments (§14.4).
+	AckKeys KeyRing
 	// CallbackURL is the public URL that the Hub pushes to, byte for byte as
 	// it was given to the Hub. It is under the signature and never taken from
 	// a request. Required with Keys.
@@ -119,8 +120,8 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 	}
 	for field, ring := range map[string]KeyRing{"Keys": cfg.Keys, "DirectiveKeys": cfg.DirectiveKeys, "AckKeys": cfg.AckKeys} {
 		if ring.source == nil && len(ring.keys) > 0 {
-			if err := checkKeys(ring.keys, cfg.Sealer); err != nil {
-				return nil, fmt.Errorf("ma2h: VerifierConfig.%s: %w", field, err)
+			if err := checkKeys("VerifierConfig."+field, ring.keys, cfg.Sealer); err != nil {
+				return nil, err
 			}
 		}
 	}
