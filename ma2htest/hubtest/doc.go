@@ -26,7 +26,7 @@
 // The suite is a guest. It uses idempotency keys that no other run uses, cancels
 // the asks and dismisses the tasks that it opened, and empties the mailbox of
 // Target.Agent. So give it agents that nobody else uses. A Clock is moved by
-// about two years in all.
+// months.
 //
 // # What it is independent of
 //

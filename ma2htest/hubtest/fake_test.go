@@ -47,6 +47,11 @@ func fake(hub *ma2htest.Hub) hubtest.Target {
 					From: d.From, Title: d.Title, Body: d.Body, Priority: types.Priority(d.Priority), Tags: d.Tags, ExpiresAt: d.ExpiresAt,
 				})
 			},
+			PushAck: func(_ context.Context, id string, handler http.Handler) error {
+				url := newURL()
+				hub.ServeCallback(url, handler)
+				return hub.PushAck(url, id)
+			},
 		},
 		Clock: hub,
 		Held: func(ctx context.Context, agentID, messageID string) error {
@@ -58,6 +63,7 @@ func fake(hub *ma2htest.Hub) hubtest.Target {
 		Callback:      callbacks(hub),
 		Webhook:       webhooks(hub),
 		DirectiveKeys: keys(hub),
+		AckKeys:       keys(hub),
 		// Everything is in memory, so there is nothing that a restart could lose:
 		// what these rows do to a Hub that does lose it is shown with the broken
 		// Hubs.

@@ -3,7 +3,6 @@ package hubtest
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -287,14 +286,4 @@ func (p *probe) atOnce(n int, request func(i int) (path string, body any)) []rep
 		}
 	}
 	return replies
-}
-
-// arrival is one request at a callback.
-type arrival struct {
-	at       time.Time // on the Hub's clock
-	method   string
-	query    string
-	header   http.Header
-	body     []byte
-	response object // the body, nil if it is no JSON object
 }

@@ -19,7 +19,7 @@ var discoveryRows = []row{
 		rep.document(rep.object(http.StatusOK))
 	}},
 	{id: "discovery.mailbox", section: "§8.0", says: "a mailbox is there if and only if it is advertised", check: func(p *probe) {
-		rep := p.get(p.inboxURL())
+		rep := p.look()
 		offered := needInbound.met(p.suite)
 		if offered && rep.status != http.StatusOK {
 			rep.wrong("200: the capability document offers inbound")
@@ -41,7 +41,7 @@ var discoveryRows = []row{
 		submitted := p.submit(p.ask())
 		id := submitted.accepted()
 		for _, rep := range []reply{
-			submitted, p.send(Credential{}, "GET", discovery, nil), p.pull(id), p.cancel(id), p.pull(id),
+			submitted, p.send(Credential{}, "GET", discovery, nil), p.pull(id), p.cancel(id), p.pull(id), p.look(),
 			p.pull(p.key()), p.send(Credential{}, "GET", one(id, ""), nil), p.post(messages, object{}),
 		} {
 			if got := rep.mediaType(); len(rep.body) > 0 && got != "application/json" {

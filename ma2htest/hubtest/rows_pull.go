@@ -35,8 +35,11 @@ var keyRows = []row{
 			p.submit(e.with(other)).refused(409, "idempotency_conflict")
 		}
 		rep := p.pull(id)
-		if m := rep.is(id, "open"); m.str("title") != e.str("title") || !same(m["state"], e["state"]) {
-			rep.wrong("the message as it was first submitted")
+		m := rep.is(id, "open")
+		for name, want := range e {
+			if !same(m[name], want) {
+				rep.wrong("%s to be %s, as it was first submitted", name, show(want))
+			}
 		}
 		if rep := p.submit(e); rep.accepted() != id {
 			rep.wrong("id %s: the first payload is still the one", id)
@@ -80,6 +83,15 @@ var keyRows = []row{
 			if got != id {
 				rep.wrong("id %s, as for the others", id)
 			}
+		}
+	}},
+	{id: "key.overdue", section: "§8.1", says: "a replay is one also when expires_at has passed", needs: []need{needClock}, check: func(p *probe) {
+		at := p.soon(time.Minute)
+		e := p.ask(object{"expires_at": timestamp(at)})
+		id := p.open(e)
+		p.until(at.Add(time.Second))
+		if rep := p.submit(e); rep.accepted() != id || rep.json.str("status") != "expired" {
+			rep.wrong("202 with id %s and status expired", id)
 		}
 	}},
 	{id: "key.day", section: "§8.1", says: "the key is known for a day", needs: []need{needClock}, check: func(p *probe) {

@@ -22,10 +22,10 @@ var pushRows = []row{
 		if a.method != "POST" || (reply{header: a.header}).mediaType() != "application/json" {
 			p.fail("a %s of %s came to the callback: want a POST of application/json", a.method, (reply{header: a.header}).mediaType())
 		}
-		if !same(a.response, rep.is(id, "answered")["response"]) {
-			rep.wrong("the Response that was pushed, which is %s", show(a.response))
+		if !same(a.body, rep.is(id, "answered")["response"]) {
+			rep.wrong("the Response that was pushed, which is %s", show(a.body))
 		}
-		a.reply(p).envelope(a.response, e, id, ending{resolution: "answered", value: "ship", actor: p.t.Human.ID, comment: "Go ahead."})
+		a.reply(p).envelope(a.body, e, id, ending{resolution: "answered", value: "ship", actor: p.t.Human.ID, comment: "Go ahead."})
 	}},
 	{id: "push.signed", section: "§9.2", says: "a push is signed over its answer and its state", needs: []need{needCallback, needResolve}, check: func(p *probe) {
 		cb, rec := p.callback("", nil)
@@ -57,7 +57,7 @@ var pushRows = []row{
 		id := p.open(e)
 		p.resolve(Resolution{MessageID: id, Outcome: "completed", Comment: "Done."})
 		a := p.arrived(rec, 1)[0]
-		a.reply(p).envelope(a.response, e, id, ending{resolution: "completed", actor: p.t.Human.ID, comment: "Done."})
+		a.reply(p).envelope(a.body, e, id, ending{resolution: "completed", actor: p.t.Human.ID, comment: "Done."})
 		p.signedPush(cb, a)
 	}},
 	{id: "push.cancelled", section: "§8.4", says: "a cancel is pushed like an answer", needs: []need{needCallback}, check: func(p *probe) {
@@ -66,7 +66,7 @@ var pushRows = []row{
 		id := p.open(e)
 		p.cancel(id).cancelled(id)
 		a := p.arrived(rec, 1)[0]
-		a.reply(p).envelope(a.response, e, id, ending{resolution: "cancelled"})
+		a.reply(p).envelope(a.body, e, id, ending{resolution: "cancelled"})
 		p.signedPush(cb, a)
 	}},
 	{id: "push.expired", section: "§7", says: "an expiry is pushed like an answer", needs: []need{needCallback, needClock}, check: func(p *probe) {
@@ -76,7 +76,7 @@ var pushRows = []row{
 		id := p.open(e)
 		p.until(at.Add(time.Second))
 		a := p.arrived(rec, 1)[0]
-		a.reply(p).envelope(a.response, e, id, ending{resolution: "expired", value: "hold", actor: "system:default_on_expire", defaulted: true})
+		a.reply(p).envelope(a.body, e, id, ending{resolution: "expired", value: "hold", actor: "system:default_on_expire", defaulted: true})
 		p.signedPush(cb, a)
 	}},
 	{id: "push.pull", section: "§8.3", says: "a callback of mode pull is not called", needs: []need{needCallback, needClock}, check: func(p *probe) {
@@ -107,8 +107,8 @@ var retryRows = []row{
 			p.fail("%d attempts came: the third was answered with 200 and was the last", len(all))
 		}
 		for _, a := range all {
-			if !same(a.response, all[0].response) {
-				p.fail("an attempt to push had another Response than the first: %s, not %s", show(a.response), show(all[0].response))
+			if !same(a.body, all[0].body) {
+				p.fail("an attempt to push had another Response than the first: %s, not %s", show(a.body), show(all[0].body))
 			}
 			p.signedPush(cb, a)
 		}
@@ -172,8 +172,8 @@ var retryRows = []row{
 		if !p.pass(24*time.Hour, func() bool { return rec.count() >= 2 }) {
 			p.fatal("no second attempt came within 24 hours after a 503")
 		}
-		if second := rec.all()[1]; !same(second.response, first.response) {
-			p.fail("the second attempt had another Response: %s, not %s", show(second.response), show(first.response))
+		if second := rec.all()[1]; !same(second.body, first.body) {
+			p.fail("the second attempt had another Response: %s, not %s", show(second.body), show(first.body))
 		}
 	}},
 	{id: "retry.redirect", section: "§9.4", says: "a push follows no redirect", needs: []need{needCallback, needClock}, check: func(p *probe) {
@@ -209,20 +209,14 @@ var webhookRows = []row{
 		}
 		seen := make(map[string]bool)
 		for _, a := range rec.all()[:2] {
-			directive := a.response
+			directive := a.body
 			if inner := directive.obj("directive"); inner != nil {
 				directive = inner
 			}
 			if directive.str("id") != id {
 				a.reply(p).wrong("the directive %s", id)
 			}
-			s, err := readSignature(a.header.Get(signatureHeader))
-			if err == nil {
-				err = directiveContext(directive).verify(s, p.t.DirectiveKeys, a.at)
-			}
-			if err != nil {
-				a.reply(p).wrong("a signature over this directive: %v", err)
-			}
+			s := p.signed(a, directiveContext(directive), p.t.DirectiveKeys)
 			if seen[s.jti] {
 				a.reply(p).wrong("a jti that no attempt had before (§9.7)")
 			}
@@ -230,6 +224,16 @@ var webhookRows = []row{
 		}
 		p.drain("").must(id)
 	}},
+}
+
+// arrival is one request at a callback.
+type arrival struct {
+	at     time.Time // on the Hub's clock
+	method string
+	query  string
+	header http.Header
+	text   []byte
+	body   object // nil if text is no JSON object
 }
 
 // receiver is a callback that notes what comes and answers what a row says.
@@ -263,8 +267,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		return
 	}
-	a := arrival{at: r.now(), method: req.Method, query: req.URL.RawQuery, header: req.Header.Clone(), body: body}
-	a.response, _ = readObject(body)
+	a := arrival{at: r.now(), method: req.Method, query: req.URL.RawQuery, header: req.Header.Clone(), text: body}
+	a.body, _ = readObject(body)
 	r.mu.Lock()
 	r.got = append(r.got, a)
 	status, to := r.answer(len(r.got)), r.to
@@ -369,20 +373,30 @@ func (p *probe) pushTo(cb Callback, scheme string) object {
 
 // reply is an arrival as a failure shows it.
 func (a arrival) reply(p *probe) reply {
-	return reply{p: p, sent: "nothing: it is what came to the callback", body: a.body, header: a.header}
+	return reply{p: p, sent: "nothing: it is what came to the callback", body: a.text, header: a.header}
 }
 
-// signedPush holds an arrival to its signature (§9.2).
-func (p *probe) signedPush(cb Callback, a arrival) {
+// signed holds an arrival to its signature, which it returns.
+func (p *probe) signed(a arrival, context signedContext, keys []Key) signature {
 	p.r.Helper()
-	if n := len(a.header.Values(signatureHeader)); n != 1 || a.response == nil {
+	if n := len(a.header.Values(signatureHeader)); n != 1 || a.body == nil {
 		a.reply(p).fatal("a JSON object and one header %s; there are %d", signatureHeader, n)
 	}
 	s, err := readSignature(a.header.Get(signatureHeader))
 	if err == nil {
-		err = responseContext(a.response, cb.URL).verify(s, cb.Keys, a.at)
+		err = context.verify(s, keys, a.at)
 	}
 	if err != nil {
-		a.reply(p).wrong("a signature over this Response: %v", err)
+		a.reply(p).wrong("a signature over this body: %v", err)
+	}
+	return s
+}
+
+// signedPush is signed for a Response (§9.2).
+func (p *probe) signedPush(cb Callback, a arrival) {
+	p.r.Helper()
+	p.signed(a, responseContext(a.body, cb.URL), cb.Keys)
+	if m := minor(a.body.str("ma2h_version")); p.minor >= 3 && m < 3 {
+		a.reply(p).wrong("a Response of 0.3 or later: the signature of an earlier one leaves the answer open (§10)")
 	}
 }

@@ -97,6 +97,21 @@ var receiptRows = []row{
 			rep.wrong("response to be %s, as before", show(before["response"]))
 		}
 	}},
+	{id: "ack.pushed", section: "§14.4", says: "an acknowledgment that is pushed is the one on record, signed", needs: []need{needAck, needResolve, needPushAck, needAckKeys}, check: func(p *probe) {
+		for _, body := range []object{{"note": "Going on \u2028 </b>."}, {}} {
+			id, _ := p.answered()
+			ack := p.ack(p.t.Agent, id, body).object(http.StatusOK)
+			rec := p.receiver(nil)
+			if err := p.t.Human.PushAck(p.r.Context(), id, rec); err != nil {
+				p.fatal("Target.Human.PushAck: %v", err)
+			}
+			a := p.arrived(rec, 1)[0]
+			if !same(a.body, ack) {
+				a.reply(p).wrong("the acknowledgment %s", show(ack))
+			}
+			p.signed(a, ackContext(a.body), p.t.AckKeys)
+		}
+	}},
 }
 
 // answered is an ask that has its answer, which the agent has read.
@@ -117,7 +132,7 @@ var presenceRows = []row{
 	{id: "presence.unknown", section: "§15.2", says: "an agent that was never seen is unknown", needs: []need{needPresence, needOwner}, check: func(p *probe) {
 		p.presence(p.t.Owner, "nobody/"+p.key(), "unknown")
 	}},
-	{id: "presence.online", section: "§15.1", says: "an agent that has just drained or long-polled is online", needs: []need{needPresence, needOwner}, check: func(p *probe) {
+	{id: "presence.online", section: "§15.1", says: "an agent that has just long-polled is online", needs: []need{needPresence, needOwner}, check: func(p *probe) {
 		p.listen()
 		p.presence(p.t.Owner, p.t.Agent.ID, "online")
 	}},
@@ -127,6 +142,12 @@ var presenceRows = []row{
 		p.t.Clock.Advance(time.Duration(fresh+1) * time.Second)
 		p.presence(p.t.Owner, p.t.Agent.ID, "offline")
 		p.listen()
+		p.presence(p.t.Owner, p.t.Agent.ID, "online")
+	}},
+	{id: "presence.drain", section: "§15.1", says: "an agent that has just drained its mailbox is online", needs: []need{needPresence, needInbound, needOwner, needClock}, check: func(p *probe) {
+		fresh := p.limit(1<<40, "presence", "freshness_seconds")
+		p.t.Clock.Advance(time.Duration(fresh+1) * time.Second)
+		p.drain("")
 		p.presence(p.t.Owner, p.t.Agent.ID, "online")
 	}},
 	{id: "presence.edge", section: "§15.2", says: "at the end of the window it is still online", needs: []need{needPresence, needOwner, needStandstill}, check: func(p *probe) {
@@ -155,7 +176,7 @@ func presencePath(agentID string) string {
 	return "/v1/agents/" + url.PathEscape(agentID) + "/presence"
 }
 
-// listen is what makes an agent reachable (§15.1): a drain or a long-poll.
+// listen is what makes an agent reachable (§15.1): a long-poll.
 func (p *probe) listen() {
 	p.r.Helper()
 	id := p.open(p.ask())

@@ -154,6 +154,26 @@ func directiveContext(d object) signedContext {
 	}
 }
 
+// ackContext is that of §14.4. Its digest always has five members; what is
+// absent is null.
+func ackContext(ack object) signedContext {
+	return signedContext{
+		digest: func() (string, error) {
+			content := object{}
+			for _, name := range []string{"acked_at", "by", "in_reply_to", "note", "resolution_id"} {
+				content[name] = ack[name]
+			}
+			return digestOf(content)
+		},
+		build: func(digest string, s signature) object {
+			return object{
+				"ack_sha256": digest, "by": ack["by"], "in_reply_to": ack["in_reply_to"], "jti": s.jti,
+				"ma2h_version": ack["ma2h_version"], "t": s.t,
+			}
+		},
+	}
+}
+
 // digestOf is the lower-case hex SHA-256 of the canonical form.
 func digestOf(v any) (string, error) {
 	b, err := canonical(v)

@@ -70,6 +70,8 @@ var (
 	needDirect     = need{"Target.Human.Direct", func(s *suite) bool { return s.t.Human.Direct != nil }}
 	needCallback   = need{"Target.Callback", func(s *suite) bool { return s.t.Callback != nil }}
 	needWebhook    = need{"Target.Webhook", func(s *suite) bool { return s.t.Webhook != nil }}
+	needPushAck    = need{"Target.Human.PushAck", func(s *suite) bool { return s.t.Human.PushAck != nil }}
+	needAckKeys    = need{"Target.AckKeys", func(s *suite) bool { return len(s.t.AckKeys) > 0 }}
 	needKeys       = need{"Target.DirectiveKeys", func(s *suite) bool { return len(s.t.DirectiveKeys) > 0 }}
 	needRestart    = need{"Target.Restart", func(s *suite) bool { return s.t.Restart != nil }}
 

@@ -31,8 +31,9 @@ type Target struct {
 	// Clock is the Hub's.
 	Clock Clock
 	// Held waits until the Hub holds a long-poll of the agent on the message, or
-	// on its mailbox if messageID is empty, and fails when ctx ends. With it and
-	// a Clock the suite looks at when a hold ends (§8.2).
+	// on its mailbox if messageID is empty, and fails when ctx ends. A hold whose
+	// time is over by the Clock is none. With both the suite looks at when a hold
+	// ends (§8.2).
 	Held func(ctx context.Context, agentID, messageID string) error
 	// Callback makes handler reachable for the Hub at a URL that Agent owns
 	// (§9.4), each call at another one. The scheme is hmac, bearer, apikey, or
@@ -43,8 +44,9 @@ type Target struct {
 	// is called (§8.7).
 	Webhook func(ctx context.Context, handler http.Handler) (stop func(), err error)
 	// DirectiveKeys are those that the Hub signs directives to Agent with, all
-	// that are in use (§9.7).
-	DirectiveKeys []Key
+	// that are in use (§9.7). AckKeys are those of acknowledgments that it pushes
+	// to a human (§14.4).
+	DirectiveKeys, AckKeys []Key
 	// Restart ends the process of the Hub and starts it again (§3.1).
 	Restart func(ctx context.Context) error
 	// Exempt names rows by their id, as failures and skips show it, that this
@@ -125,6 +127,9 @@ type Human struct {
 	Delete func(ctx context.Context, messageID string) error
 	// Direct puts a directive into a mailbox and returns its id (§13).
 	Direct func(ctx context.Context, d Directive) (id string, err error)
+	// PushAck has the Hub push the acknowledgment of a message to handler, as
+	// to the human's client (§14.4).
+	PushAck func(ctx context.Context, messageID string, handler http.Handler) error
 }
 
 // Resolution is one act of a human.
