@@ -37,7 +37,8 @@ func newBench(t testing.TB, options ma2htest.Options) *bench {
 	options.Start = start
 	limits := options.Capability
 	options.Capability = func(c *types.Capability) {
-		c.MaxBodyBytes, c.MaxPartBytes = 4<<10, 8<<10 // so that many Hubs are quick
+		// Small, so that hundreds of Hubs are quick.
+		c.MaxBodyBytes, c.MaxPartBytes, c.Inbound = 4<<10, 8<<10, smaller(c.Inbound)
 		if limits != nil {
 			limits(c)
 		}
@@ -47,6 +48,13 @@ func newBench(t testing.TB, options ma2htest.Options) *bench {
 	b.target.HTTPClient = &http.Client{Transport: b}
 	b.target.Patience = 5 * time.Second
 	return b
+}
+
+func smaller(in *types.Inbound) *types.Inbound {
+	if in != nil {
+		in.MaxBatch = 6
+	}
+	return in
 }
 
 func (b *bench) once(key, value string) (first bool) {

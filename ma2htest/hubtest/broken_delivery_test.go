@@ -27,18 +27,11 @@ var brokenMailboxes = []breakage{
 			a.status, a.doc, a.body = 204, nil, nil
 		}
 	})},
-	{name: "what was acknowledged is in the mailbox", fails: "directive.form directive.fresh directive.signed inbox.ack inbox.ack.again inbox.again inbox.atonce inbox.empty inbox.expires inbox.foreign inbox.hidden inbox.hold inbox.hold.timeout inbox.max inbox.order inbox.retention restart.mailbox webhook.signed", with: func(b *bench) {
-		serves(func(b *bench, w http.ResponseWriter, r *http.Request, next http.Handler) {
-			a := ask(next, r)
-			if is(r, ma2htest.InboxAck) {
-				b.note("acked", "yes")
-			}
-			if list, ok := a.doc["messages"].([]any); ok && len(list) == 0 && b.noted("acked") != "" {
-				a.doc["messages"] = []any{doc{"directive": doc{"id": "dir_old"}, "signature": "MA2H-Signature: t=1,jti=j,v1=AAAA"}}
-			}
-			a.write(w)
-		})(b)
-	}},
+	{name: "an old directive is in every mailbox", fails: "directive.form directive.fresh directive.signed inbox.ack inbox.ack.again inbox.again inbox.atonce inbox.empty inbox.expires inbox.foreign inbox.hidden inbox.hold inbox.hold.timeout inbox.max inbox.order inbox.retention restart.mailbox webhook.signed", with: says(ma2htest.Drain, 200, func(d doc) {
+		if len(d["messages"].([]any)) == 0 {
+			d["messages"] = []any{doc{"directive": doc{"id": "dir_old"}, "signature": "MA2H-Signature: t=1,jti=j,v1=AAAA"}}
+		}
+	})},
 	{name: "a batch is in reverse", fails: "inbox.order", with: says(ma2htest.Drain, 200, func(d doc) { slices.Reverse(d["messages"].([]any)) })},
 	{name: "max is ignored", fails: "inbox.max", with: withoutQuery("max")},
 	{name: "max is not bounded", fails: "inbox.max", options: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.MaxBatch = 64 }},

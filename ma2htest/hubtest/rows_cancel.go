@@ -47,7 +47,7 @@ var cancelRows = []row{
 		p.pull(id).is(id, "answered")
 	}},
 	{id: "cancel.race", section: "§7", says: "of a cancel and an answer at once the first wins and the other learns it", needs: []need{needResolve}, check: func(p *probe) {
-		for range 4 {
+		for range 2 {
 			id := p.open(p.ask())
 			errs := make([]error, 4)
 			replies := p.atOnce(8, func(i int) (string, any) {

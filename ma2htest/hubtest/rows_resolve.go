@@ -89,7 +89,7 @@ var resolveRows = []row{
 		}
 	}},
 	{id: "resolve.race", section: "§7", says: "of many answers at once exactly one is taken", needs: []need{needResolve}, check: func(p *probe) {
-		for range 4 {
+		for range 2 {
 			id := p.open(p.ask())
 			values, errs := []string{"ship", "hold"}, make([]error, 8)
 			together(len(errs), func(i int) {

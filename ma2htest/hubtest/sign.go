@@ -194,8 +194,8 @@ func (c signedContext) verify(s signature, keys []Key, now time.Time) error {
 	if err != nil {
 		return errors.New("t is not a number of seconds")
 	}
-	if off := now.Sub(time.Unix(seconds, 0)); off.Abs() > replayWindow+time.Second {
-		return fmt.Errorf("t is %s off the clock, more than the %s of the replay window", off.Round(time.Second), replayWindow)
+	if off := time.Duration(now.Unix()-seconds) * time.Second; off.Abs() > replayWindow {
+		return fmt.Errorf("t is %s off the clock, more than the %s of the replay window", off, replayWindow)
 	}
 	digest, err := c.digest()
 	if err != nil {

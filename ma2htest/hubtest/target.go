@@ -58,6 +58,11 @@ type Target struct {
 	Patience time.Duration
 }
 
+// Format prints the Hub's URL and the agent under every verb.
+func (t Target) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "hubtest.Target(%s, %s)", t.BaseURL, t.Agent.ID)
+}
+
 // Agent is one principal that submits (§9.1).
 type Agent struct {
 	// ID is the agent.id that the credential is scoped to.
@@ -168,8 +173,8 @@ const defaultPatience = 10 * time.Second
 func (t Target) withDefaults() (Target, error) {
 	u, err := url.Parse(t.BaseURL)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return t, errors.New("hubtest: Target.BaseURL is not an absolute http or https URL")
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http":
+		return t, errors.New("hubtest: Target.BaseURL is not an absolute http or https URL without a user")
 	case strings.HasSuffix(t.BaseURL, "/"):
 		return t, errors.New("hubtest: Target.BaseURL ends with a slash")
 	case t.Agent.ID == "" || t.Agent.Credential.isZero():
