@@ -27,6 +27,16 @@ var brokenMailboxes = []breakage{
 			a.status, a.doc, a.body = 204, nil, nil
 		}
 	})},
+	{name: "an empty mailbox is null", fails: "directive.form directive.fresh directive.signed inbox.ack inbox.ack.again inbox.again inbox.atonce inbox.empty inbox.expires inbox.foreign inbox.hidden inbox.hold inbox.hold.timeout inbox.max inbox.order inbox.retention presence.drain restart.mailbox webhook.signed", with: says(ma2htest.Drain, 200, func(d doc) {
+		if len(d["messages"].([]any)) == 0 {
+			d["messages"] = nil
+		}
+	})},
+	{name: "a long-poll without news brings an old directive", fails: "inbox.hold.timeout", with: answers(ma2htest.Drain, func(r *http.Request, a *answer) {
+		if list, ok := a.doc["messages"].([]any); ok && len(list) == 0 && r.URL.Query().Has("wait") {
+			a.doc["messages"] = []any{doc{"directive": doc{"id": "dir_old"}, "signature": "MA2H-Signature: t=1,jti=j,v1=AAAA"}}
+		}
+	})},
 	{name: "an old directive is in every mailbox", fails: "directive.form directive.fresh directive.signed inbox.ack inbox.ack.again inbox.again inbox.atonce inbox.empty inbox.expires inbox.foreign inbox.hidden inbox.hold inbox.hold.timeout inbox.max inbox.order inbox.retention restart.mailbox webhook.signed", with: says(ma2htest.Drain, 200, func(d doc) {
 		if len(d["messages"].([]any)) == 0 {
 			d["messages"] = []any{doc{"directive": doc{"id": "dir_old"}, "signature": "MA2H-Signature: t=1,jti=j,v1=AAAA"}}
@@ -123,6 +133,7 @@ var brokenMailboxes = []breakage{
 		return next(d)
 	})},
 	{name: "a directive carries a request", fails: "directive.form", with: entries(func(row doc) { inner(row, "directive")["request"] = doc{} })},
+	{name: "a directive was made at no time", fails: "directive.form", with: entries(func(row doc) { delete(inner(row, "directive"), "created_at") })},
 	{name: "a directive is of 0.3", fails: "directive.form directive.fresh directive.signed", with: entries(func(row doc) { inner(row, "directive")["ma2h_version"] = "0.3" })},
 	{name: "a directive is changed after it was signed", fails: "directive.signed", with: entries(func(row doc) {
 		if d := inner(row, "directive"); d["title"] == "Only a title" {
@@ -288,6 +299,11 @@ var brokenPushes = []breakage{
 			r.Header.Del("MA2H-Signature")
 		}
 		next.ServeHTTP(w, r)
+	})},
+	{name: "a webhook is about another directive", fails: "webhook.signed", with: pushed(func(d doc) {
+		if d["type"] == "directive" {
+			d["id"] = "dir_other"
+		}
 	})},
 	{name: "a webhook consumes", fails: "webhook.signed", with: pushes(func(b *bench, w http.ResponseWriter, r *http.Request, next http.Handler) {
 		d := submitted(r)

@@ -21,6 +21,7 @@ var brokenAnswers = []breakage{
 	{name: "the version of the document is not canonical", fails: "discovery.document", with: says(ma2htest.Discover, 200, func(d doc) { d["ma2h_version"] = "0.04" })},
 	{name: "a number of the document is text", fails: "discovery.members", with: says(ma2htest.Discover, 200, func(d doc) { d["retention_days"] = "30" })},
 	{name: "a member of an object of the document has another type", fails: "discovery.members", with: says(ma2htest.Discover, 200, func(d doc) { inner(d, "inbound")["webhook_supported"] = "yes" })},
+	{name: "an object of the document is text", fails: "discovery.members", with: says(ma2htest.Discover, 200, func(d doc) { d["presence"] = "yes" })},
 	{name: "the mailbox is not advertised", fails: "discovery.mailbox", with: says(ma2htest.Discover, 200, func(d doc) { delete(d, "inbound") })},
 	{name: "a mailbox is advertised and not there", fails: "directive.form directive.fresh directive.signed discovery.mailbox inbox.ack inbox.ack.again inbox.again inbox.atonce inbox.empty inbox.expires inbox.foreign inbox.hidden inbox.hold inbox.hold.timeout inbox.max inbox.order restart.mailbox webhook.signed", options: ma2htest.Options{Version: types.V03}, with: says(ma2htest.Discover, 200, func(d doc) {
 		d["ma2h_version"], d["inbound"] = types.V04, doc{"enabled": true}
@@ -105,6 +106,7 @@ var brokenSubmits = []breakage{
 		}
 	})},
 	{name: "there is no poll_url", fails: "envelope.default envelope.default.input envelope.expired envelope.key envelope.parts envelope.title limits.body limits.parts submit.ask submit.minor submit.modes submit.notify submit.parity submit.poll_url submit.task submit.unknown", with: says(ma2htest.Submit, 202, func(d doc) { delete(d, "poll_url") })},
+	{name: "review_url is no text", fails: "envelope.default envelope.default.input envelope.expired envelope.key envelope.parts envelope.title limits.body limits.parts submit.ask submit.minor submit.modes submit.notify submit.parity submit.task submit.unknown", with: says(ma2htest.Submit, 202, func(d doc) { d["review_url"] = 1 })},
 	{name: "poll_url leads to another message", fails: "submit.poll_url", with: says(ma2htest.Submit, 202, func(d doc) { d["poll_url"] = d["poll_url"].(string) + "x" })},
 	{name: "the agent chooses the id", fails: "submit.id", with: serves(func(_ *bench, w http.ResponseWriter, r *http.Request, next http.Handler) {
 		var mine any
@@ -384,8 +386,8 @@ var brokenKeys = []breakage{
 		}
 		a.write(w)
 	})},
-	{name: "a replay has the status of the first time", fails: "key.status", with: says(ma2htest.Submit, 202, func(d doc) {
-		if d["status"] == "cancelled" {
+	{name: "a replay has the status of the first time", fails: "key.overdue key.status", with: says(ma2htest.Submit, 202, func(d doc) {
+		if d["status"] == "cancelled" || d["status"] == "expired" {
 			d["status"] = "open"
 		}
 	})},
@@ -453,6 +455,11 @@ var brokenReads = []breakage{
 	{name: "a notify has a Response", fails: "pull.notify resolve.notify", with: reads(func(m doc) {
 		if m["status"] == "delivered" {
 			m["response"] = doc{"resolution": "delivered"}
+		}
+	})},
+	{name: "a notify is pulled without its id", fails: "cancel.task hold.ended pull.notify pull.retention resolve.notify restart.messages", with: reads(func(m doc) {
+		if m["status"] == "delivered" {
+			delete(m, "id")
 		}
 	})},
 	{name: "a notify ends", fails: "cancel.task hold.ended pull.notify pull.retention resolve.notify restart.messages", with: reads(func(m doc) {

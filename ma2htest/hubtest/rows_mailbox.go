@@ -4,17 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // The mailbox of an agent (§8.7).
 var mailboxRows = []row{
 	{id: "inbox.empty", section: "§8.7", says: "an empty mailbox is 200 with an empty list", needs: []need{needInbound}, check: func(p *probe) {
-		p.emptyMailbox()
-		if d := p.drain(""); len(d.entries) > 0 {
-			d.wrong("no entries: all were acknowledged")
-		}
+		p.emptyMailbox() // ends with one
 	}},
 	{id: "inbox.order", section: "§8.7", says: "directives come in the order in which they were sent", needs: []need{needInbound, needDirect}, check: func(p *probe) {
 		p.emptyMailbox()
@@ -420,9 +416,6 @@ func (p *probe) pastVisibility() {
 // signedEntry holds an entry to its signature (§9.7), which it returns.
 func (p *probe) signedEntry(d drained, e entry) signature {
 	p.r.Helper()
-	if !strings.Contains(e.signature, "=") {
-		d.fatal("a signature of the form MA2H-Signature: t=..,jti=..,v1=..")
-	}
 	s, err := readSignature(e.signature)
 	if err == nil {
 		err = directiveContext(e.directive).verify(s, p.t.DirectiveKeys, p.now())
