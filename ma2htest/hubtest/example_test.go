@@ -2,7 +2,6 @@ package hubtest_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/ma2h/ma2h-go/ma2htest"
@@ -40,6 +39,5 @@ func ExampleRun() {
 			},
 		})
 	}
-	fmt.Printf("%T\n", testMyHub)
-	// Output: func(*testing.T)
+	_ = testMyHub
 }

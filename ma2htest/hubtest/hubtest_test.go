@@ -169,14 +169,15 @@ func TestATargetThatMakesNoSenseIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*hubtest.Target){
-		"BaseURL":  func(t *hubtest.Target) { t.BaseURL = "hub.example" },
-		"a slash":  func(t *hubtest.Target) { t.BaseURL += "/" },
-		"Agent":    func(t *hubtest.Target) { t.Agent.ID = "" },
-		"Cred":     func(t *hubtest.Target) { t.Agent.Credential = hubtest.Credential{} },
-		"Other":    func(t *hubtest.Target) { t.Other.ID = t.Agent.ID },
-		"Patience": func(t *hubtest.Target) { t.Patience = -1 },
-		"no.row":   func(t *hubtest.Target) { t.Exempt = map[string]string{"no.row": "because"} },
-		"key.day":  func(t *hubtest.Target) { t.Exempt = map[string]string{"key.day": ""} },
+		"BaseURL":   func(t *hubtest.Target) { t.BaseURL = "hub.example" },
+		"a slash":   func(t *hubtest.Target) { t.BaseURL += "/" },
+		"Agent":     func(t *hubtest.Target) { t.Agent.ID = "" },
+		"Cred":      func(t *hubtest.Target) { t.Agent.Credential = hubtest.Credential{} },
+		"Agent has": func(t *hubtest.Target) { t.Agent.Credential = hubtest.Bearer("") },
+		"Other":     func(t *hubtest.Target) { t.Other.ID = t.Agent.ID },
+		"Patience":  func(t *hubtest.Target) { t.Patience = -1 },
+		"no.row":    func(t *hubtest.Target) { t.Exempt = map[string]string{"no.row": "because"} },
+		"key.day":   func(t *hubtest.Target) { t.Exempt = map[string]string{"key.day": ""} },
 	} {
 		target := good
 		change(&target)

@@ -38,7 +38,8 @@ type Target struct {
 	// Callback makes handler reachable for the Hub at a URL that Agent owns
 	// (§9.4), each call at another one. The scheme is hmac, bearer, apikey, or
 	// empty for a callback without auth. An error that is errors.ErrUnsupported
-	// skips the row.
+	// skips the row. The handler may be called concurrently; where it breaks a
+	// connection it panics with http.ErrAbortHandler, as net/http has it.
 	Callback func(ctx context.Context, scheme string, handler http.Handler) (Callback, error)
 	// Webhook has the Hub push the directives of Agent to handler, until stop
 	// is called (§8.7).
@@ -92,7 +93,7 @@ func (c Credential) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "hubtest.Credential("+c.header+")")
 }
 
-func (c Credential) isZero() bool { return c.value == "" }
+func (c Credential) isZero() bool { return c.secret() == "" }
 
 // wrong is a credential of the same form that nobody has.
 func (c Credential) wrong() Credential { return Credential{c.header, c.value + "-not"} }
