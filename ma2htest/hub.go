@@ -144,6 +144,12 @@ type Hub struct {
 	inFlight  sync.WaitGroup // handler goroutines of the in-memory transport
 }
 
+// Format prints what the Hub speaks, under every verb: it holds credentials and
+// keys, and others change it meanwhile.
+func (h *Hub) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "ma2htest.Hub(%s)", h.opts.Version)
+}
+
 // NewHub returns a Hub that closes with the test. It takes at most one Options;
 // a wrong one ends the test. In a testing/synctest bubble, make the Hub inside
 // the bubble and use Transport.
