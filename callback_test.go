@@ -115,7 +115,7 @@ func trustHead(t testing.TB, jti string) http.Header {
 	return hubSigner{}.header(t, "response", trustBody, trustUnix, jti)
 }
 
-// req: HND-01 HND-05 HND-06 HND-09 HND-11
+// req: HND-01 HND-05 HND-06 HND-09 HND-11 RES-10
 // report: B066
 func TestEachPushGetsTheAnswerThatKeepsTheHubRight(t *testing.T) {
 	second := strings.Replace(trustBody, "res_01HZXR3SOLVE", "res_second", 1)
@@ -254,6 +254,7 @@ func reserve(t testing.TB, l *spyStore, act Act) Token {
 // Whatever the caller's function returns says nothing about the delivery.
 //
 // req: HND-05 HND-07
+// report: B111
 func TestAHandlerThatFailsIsAnswered503WhateverItsErrorWraps(t *testing.T) {
 	for _, e := range []error{
 		errors.New("no"), ErrMalformed, ErrAlreadyActed, ErrSignature, ErrReplay, ErrStale, ErrAddressee, ErrNotAuthorized, ErrSecondResolution, ErrUnboundPayload,
@@ -378,7 +379,7 @@ func TestAPushRunsThroughItsStepsInOneOrder(t *testing.T) {
 	}
 }
 
-// req: HND-03
+// req: HND-03 SGR-02 AMB-06 AMB-15
 func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	forged := hubSigner{secret: "the secret of a forger"}.header(t, "response", trustBody, trustUnix, "j")
 	bearer := func(c *CallbackConfig, _ *VerifierConfig) { c.BearerToken = []string{"new-token", "old-token"} }
@@ -433,7 +434,7 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	}
 }
 
-// req: HND-02
+// req: HND-02 AMB-05 GO-12
 func TestWhereTheRequestSaysItCameToDoesNotCount(t *testing.T) {
 	r := newCallbackRig(t)
 	mux := http.NewServeMux()
@@ -638,6 +639,7 @@ func TestABodyThatMiddlewareHasReadIsAnswered5xxAndLogged(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B076 B109
 func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	n := 200
@@ -669,6 +671,7 @@ func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B081
 func TestACopyThatComesDuringTheActIsSentAwayAndServedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -806,7 +809,7 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: HND-06
+// req: HND-07
 // report: B075
 func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 	memory := TrustMemory(t, MemoryConfig{})

@@ -18,7 +18,7 @@ import (
 )
 
 // report: B111
-// req: HND-07 STA-08
+// req: HND-07
 func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 	policyDown := errors.New("cannot tell")
 	for _, row := range []struct {
@@ -361,7 +361,7 @@ func TestAPushAndAPullOfOneDecisionActOnce(t *testing.T) {
 	}
 }
 
-// req: PUL-12
+// req: PUL-12 RES-10
 // report: B118
 func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	confirm := func(c *CallbackConfig, _ *VerifierConfig) { c.ConfirmByGet = true }
@@ -440,6 +440,7 @@ func clockSigned(t testing.TB, body, jti string) http.Header {
 	return http.Header{"Ma2h-Signature": {"t=" + ts + ",jti=" + jti + ",v1=" + hubSigner{}.mac(with)}, "Content-Type": {"application/json"}}
 }
 
+// req: AMB-03
 // report: B072
 func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T) {
 	bare := func(w *types.Response) { w.Response = nil }
@@ -552,7 +553,7 @@ func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T)
 	})
 }
 
-// req: ACK-02
+// req: ACK-02 AMB-33
 func TestAnAnswerThatWasActedOnIsAcknowledgedBesideTheAnswerToTheHub(t *testing.T) {
 	note := func(*Response) string { return "on it" }
 	r := newHubRig(t, ma2htest.Options{}, func(c *CallbackConfig, _ *VerifierConfig) {

@@ -211,7 +211,7 @@ func TestATaskAndANotifyAreHeldToTheirRules(t *testing.T) {
 	})
 }
 
-// req: ENV-02 ENV-05 ENV-16 TSK-01
+// req: ENV-02 ENV-05 ENV-16 TSK-01 ENV-19 AMB-37
 func TestEveryFieldOfAQuestionReachesTheHub(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		a := shipOrHold("k")

@@ -236,7 +236,7 @@ func TestManySendersOfOneQuestionGetOneId(t *testing.T) {
 }
 
 // report: B019
-// req: SUB-07
+// req: SUB-07 SUB-12
 func TestAConflictIsFinalAndTheKeyStaysWithTheFirst(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		mustAsk(t, c, shipOrHold("k"))

@@ -91,7 +91,7 @@ func TestADeliveryTooLargeForAnEventTravelsAsItsID(t *testing.T) {
 	}
 }
 
-// report: B100
+// report: B100 B036
 func TestAWrongEventIsOneClearError(t *testing.T) {
 	good, err := Dispatch("e", delivery("{}"))
 	if err != nil {

@@ -78,6 +78,7 @@ func testStripped(t *testing.T, name string) {
 }
 
 // req: INB-14 INB-15 SGD-01 SGD-02 INB-07
+// report: B036, B040
 func TestAnEntryThatDoesNotVerifyIsReportedOnceAndDoesNotStopTheOthers(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault ma2htest.Fault
@@ -204,7 +205,7 @@ func TestARejectionMayEndTheConsumer(t *testing.T) {
 	})
 }
 
-// req: INB-01
+// req: INB-01 AMB-09
 func TestADrainThatIsNoObjectOfMessagesIsABreachOfTheProtocol(t *testing.T) {
 	for body, want := range map[string]error{
 		`[]`:                             ma2h.ErrProtocol,

@@ -213,7 +213,7 @@ func TestWhoDidNotAskForAPushGetsNone(t *testing.T) {
 	hub.RequirePushes(t, pull, 0)
 }
 
-// req: FH-07 FH-10
+// req: FH-07 FH-10 CAN-05 AMB-04
 func TestEveryEndIsPushedAtTheVersionOfTheSubmit(t *testing.T) {
 	for name, end := range map[string]func(*Hub, string) error{
 		"answered": func(h *Hub, id string) error { return h.Answer(id, "ship") },
