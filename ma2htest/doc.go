@@ -15,7 +15,8 @@
 // An answer at exactly expires_at is in time; expiry comes strictly after it.
 //
 // It is a fake. Messages, keys and credentials are kept in memory and are gone
-// with the process, so it does not meet §3.1. It has one human account, which
+// with the process, so it does not meet §3.1; Restart shows what a Hub that
+// does looks like from outside. It has one human account, which
 // owns every agent. It renders no HTML, fetches no file.uri, and resolves no
 // secret_ref but those that RegisterCallback names. Nothing of it belongs in
 // production.
