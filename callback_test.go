@@ -398,6 +398,8 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 		{"old token", bearer, false, http.Header{"Authorization": {"Bearer old-token"}}, 200},
 		{"right token, scheme in lower case", bearer, false, http.Header{"Authorization": {"bearer new-token"}}, 200},
 		{"right token, header map of another make", bearer, false, http.Header{"authorization": {"Bearer new-token"}}, 200},
+		{"right token, no signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": nil}, 401},
+		{"right token, an empty signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": {""}}, 401},
 		{"right token, bad signature", bearer, true, http.Header{"Authorization": {"Bearer new-token"}}, 401},
 		{"wrong token", bearer, false, http.Header{"Authorization": {"Bearer new-tokem"}}, 401},
 		{"a longer token", bearer, false, http.Header{"Authorization": {"Bearer new-token2"}}, 401},

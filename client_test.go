@@ -114,7 +114,7 @@ func TestWhatIsSentIsWhatTheCallerSaidAndNoMore(t *testing.T) {
 		}
 		hub.RequireMessages(t, 1)
 		text := string(sent[0])
-		for _, absent := range []string{`"priority"`, `"id":"msg`, `"status"`, `"from"`, `"sensitive"`, `"callback"`, `"expires_at"`, `"default_on_expire"`} {
+		for _, absent := range []string{`"priority"`, `"id":"msg`, `"status"`, `"from"`, `"actor"`, `"sensitive"`, `"callback"`, `"expires_at"`, `"default_on_expire"`} {
 			if strings.Contains(text, absent) {
 				t.Errorf("%s was sent: %s", absent, text)
 			}
