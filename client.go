@@ -416,7 +416,8 @@ func readMessage(id string, reply *transport.Reply) (*Message, error) {
 		return nil, fmt.Errorf("%w: message %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if v.Response != nil {
-		m.Response = newResponse(*v.Response, true, true)
+		w := *v.Response // Wire is the caller's
+		m.Response = newResponse(&w, true, true)
 	}
 	return &m, nil
 }

@@ -25,8 +25,9 @@ type Response struct {
 // noResponse is what the zero Response holds.
 var noResponse types.Response
 
-func newResponse(w types.Response, pulled, bound bool) *Response {
-	return &Response{wire: hide(&w), pulled: pulled, bound: bound}
+// newResponse keeps w.
+func newResponse(w *types.Response, pulled, bound bool) *Response {
+	return &Response{wire: hide(w), pulled: pulled, bound: bound}
 }
 
 // held is never nil and must not be changed.

@@ -237,9 +237,11 @@ func (v *Verifier) response(ctx context.Context, h http.Header, body []byte) (de
 	}
 	// defaulted is unsigned: its contradiction of what was signed is no reason
 	// to lose a decision (§9.2).
-	signedOnly := w
-	signedOnly.Defaulted = false
-	if err := signedOnly.Validate(); err != nil {
+	defaulted := w.Defaulted
+	w.Defaulted = false
+	err = w.Validate()
+	w.Defaulted = defaulted
+	if err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
 	}
 	version, _ := types.ParseVersion(w.Version)
@@ -261,6 +263,9 @@ func (v *Verifier) directive(ctx context.Context, sig header.Signature, body []b
 	}
 	return d, newDirective(w), nil
 }
+
+// maxScratch is how much space is kept for the next delivery.
+const maxScratch = 64 << 10
 
 // errMAC is the ErrSignature of a delivery in which all is well but the
 // signature itself.
@@ -314,7 +319,11 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 		return delivery{}, none, err
 	}
 	buf := v.scratch.Get().(*[]byte)
-	defer v.scratch.Put(buf)
+	defer func() {
+		if cap(*buf) <= maxScratch {
+			v.scratch.Put(buf)
+		}
+	}()
 	text, err := row.Append((*buf)[:0], doc, signed.Inputs{CallbackURL: v.callback, T: sig.T, JTI: sig.JTI})
 	if err != nil {
 		return delivery{}, none, fmt.Errorf("%w: %w", ErrMalformed, err)

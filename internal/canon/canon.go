@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -83,7 +84,7 @@ func (d Doc) Bytes() []byte { return d.text }
 // name is compared exactly.
 func (d Doc) Get(name string) (value []byte, ok bool) {
 	if len(d.members) > fewMembers {
-		i, ok := slices.BinarySearchFunc(d.members, name, func(m span, name string) int {
+		i, ok := slices.BinarySearchFunc(d.members, []byte(name), func(m span, name []byte) int {
 			return compareNames(m.name(d.text), name)
 		})
 		if !ok {
@@ -97,6 +98,13 @@ func (d Doc) Get(name string) (value []byte, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// Each hands the members to f, as the function Each does for their text.
+func (d Doc) Each(f func(name, value []byte)) {
+	for _, m := range d.members {
+		f(m.name(d.text), d.value(m))
+	}
 }
 
 func (d Doc) value(m span) []byte { return d.text[m.value:m.end:m.end] }
@@ -143,11 +151,19 @@ func Text(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}
-	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), true
+	var b strings.Builder
+	WriteText(&b, value)
+	return b.String(), true
+}
+
+// WriteText writes what a canonical JSON string stands for.
+func WriteText(b *strings.Builder, value []byte) {
+	inner := value[1 : len(value)-1]
+	if bytes.IndexByte(inner, '\\') >= 0 {
+		// It is canonical, and so can be read.
+		inner, _ = jsontext.AppendUnquote(nil, value)
 	}
-	b, err := jsontext.AppendUnquote(nil, value)
-	return string(b), err == nil
+	b.Write(inner)
 }
 
 // AppendString appends the canonical form of a string. The error is a

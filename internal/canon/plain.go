@@ -1,38 +1,9 @@
 package canon
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // A plain text is one that stands as RFC 8785 writes it but for the order of
 // members: compact, no escape in a string, no number but short integers. That
 // is how nearly every JSON library writes nearly every body, so that one walk
 // can do for them what takes jsontext a rewriting and a second walk.
-
-// plainString returns the index after the quote that closes the string that
-// opens at i. Where an escape or a control character comes first, or nothing
-// does, the byte before that index is no quote.
-func plainString(text []byte, i int) int {
-	i++
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(text); i += 8 {
-		w := binary.LittleEndian.Uint64(text[i:])
-		quote := w ^ ones*'"'
-		slash := w ^ ones*'\\'
-		// The lowest high bit that is set marks the first of the bytes; above it
-		// a borrow may mark others.
-		if found := ((w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8 + 1
-		}
-	}
-	for ; i < len(text); i++ {
-		if c := text[i]; c == '"' || c == '\\' || c < ' ' {
-			return i + 1
-		}
-	}
-	return i + 1
-}
 
 // maxPlainDigits is how long an integer is written as it is by every writer of
 // doubles.

@@ -84,11 +84,10 @@ func (s *sorter) string(i int) (end int, err error) {
 	if s.formatted {
 		return skipString(s.text, i), nil
 	}
-	end = plainString(s.text, i)
-	if s.at(end-1) != '"' {
+	if end = strict.Special(s.text, i+1); s.at(end) != '"' {
 		return 0, errNotPlain
 	}
-	return end, nil
+	return end + 1, nil
 }
 
 func (s *sorter) array(i, depth int) (end int, err error) {
@@ -137,11 +136,15 @@ func (s *sorter) object(start, depth int) (end int, err error) {
 			return 0, err
 		}
 		m.end = int32(i)
-		if len(s.open) > base {
-			last := s.open[len(s.open)-1]
-			sorted = sorted && compareNames(last.name(s.text), m.name(s.text)) < 0
-		}
+		at := len(s.open)
 		s.open = append(s.open, m)
+		// Few are put in their place as they come, many are sorted at the end.
+		for ; at > base && !s.before(s.open[at-1], m); at-- {
+			if sorted = false; at >= base+fewMembers {
+				break
+			}
+			s.open[at], s.open[at-1] = s.open[at-1], m
+		}
 		if s.at(i) == '}' {
 			break
 		}
@@ -153,9 +156,11 @@ func (s *sorter) object(start, depth int) (end int, err error) {
 	end = i + 1
 	members := s.open[base:]
 	if !sorted { // as two equal names are not, either
-		slices.SortFunc(members, func(a, b member) int {
-			return compareNames(a.name(s.text), b.name(s.text))
-		})
+		if len(members) > fewMembers {
+			slices.SortFunc(members, func(a, b member) int {
+				return compareNames(a.name(s.text), b.name(s.text))
+			})
+		}
 		for j := 1; j < len(members); j++ {
 			if bytes.Equal(members[j-1].name(s.text), members[j].name(s.text)) {
 				return 0, s.duplicate(base, members[j])
@@ -175,6 +180,10 @@ func (s *sorter) object(start, depth int) (end int, err error) {
 	}
 	s.open = s.open[:base]
 	return end, nil
+}
+
+func (s *sorter) before(a, b member) bool {
+	return compareNames(a.name(s.text), b.name(s.text)) < 0
 }
 
 func (s *sorter) duplicate(base int, m member) error {
@@ -259,7 +268,7 @@ func skipValue(text []byte, i int) int {
 
 // compareNames orders the insides of two canonical strings by the UTF-16 code
 // units they stand for (RFC 8785, 3.2.3).
-func compareNames[B []byte | string](a []byte, b B) int {
+func compareNames(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		x, y := a[i], b[i]
@@ -267,7 +276,7 @@ func compareNames[B []byte | string](a []byte, b B) int {
 			continue
 		}
 		if x == '\\' || y == '\\' || x >= utf8.RuneSelf || y >= utf8.RuneSelf {
-			return compareUnits(a[i:], []byte(b[i:]))
+			return compareUnits(a[i:], b[i:])
 		}
 		return int(x) - int(y)
 	}

@@ -150,6 +150,30 @@ func (s *Store) scan(ctx context.Context, query string, args []any, dest ...any)
 	return s.db.QueryRowContext(ctx, query, args...).Scan(dest...)
 }
 
+// each hands the rows of a query to f, one by one.
+func (s *Store) each(ctx context.Context, query string, args []any, f func(scan func(...any) error) error) error {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	var rows *sql.Rows
+	if stmt != nil {
+		rows, err = stmt.QueryContext(ctx, args...)
+	} else {
+		rows, err = s.db.QueryContext(ctx, query, args...)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
 // prepare keeps SQLite from parsing the same statements for ever. PostgreSQL
 // is left to its driver, which knows whether there is a pooler in between.
 func (s *Store) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
