@@ -45,7 +45,8 @@ type CallbackConfig struct {
 	Authorize func(from string) bool
 
 	// Client pulls what a push cannot prove: a task's result without detail,
-	// and every push at 0.2. It also acknowledges, if Acknowledge is set.
+	// and every push at 0.2, which is refused if the message was sent at a later
+	// minor. It also acknowledges, if Acknowledge is set.
 	Client *Client
 	// ConfirmByGet pulls every Response before acting; the Hub's own answer
 	// counts. It needs Client.

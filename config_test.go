@@ -23,7 +23,7 @@ func copyBody(w io.Writer, r *http.Request) (int64, error) {
 	return io.Copy(w, r.Body)
 }
 
-// req: DISC-12 SUB-04 ENV-06 CB-06
+// req: DISC-12 SUB-04 ENV-06 CB-06 PUL-10
 func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
 	type edit = func(*ma2h.Config)
 	hub := func(u string) edit { return func(c *ma2h.Config) { c.HubURL = u } }

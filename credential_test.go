@@ -14,7 +14,7 @@ import (
 )
 
 // report: B012
-// req: DISC-13 DISC-14
+// req: DISC-13 DISC-14 GO-10
 func TestNoCredentialLeavesTheConfiguredOrigin(t *testing.T) {
 	var foreign atomic.Int64
 	rt := func(answer func(r *http.Request) *http.Response) roundTrip {
@@ -64,7 +64,7 @@ func TestNoCredentialLeavesTheConfiguredOrigin(t *testing.T) {
 	}
 }
 
-// req: SUB-04 DISC-01
+// req: SUB-04 DISC-01 AMB-15 AMB-16
 func TestACredentialIsSentWithEveryCallButDiscovery(t *testing.T) {
 	type sent struct{ path, header string }
 	tests := []struct {

@@ -117,7 +117,8 @@ func (r *Response) Text() (value string, ok bool) {
 
 // Decode reads the object of an input answer into v, by exact member names. A
 // member that v does not have is an error, as is a Response without an object;
-// errors.Is finds ErrMalformed.
+// errors.Is finds ErrMalformed. Where a reference to a secret may stand for a
+// value, v has a types.SecretRef.
 func (r *Response) Decode(v any) error {
 	d := r.detail()
 	if d == nil || !d.Value.IsObject() {

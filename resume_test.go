@@ -99,7 +99,7 @@ func (u *resumeRun) from(t testing.TB, handle string) error {
 	return err
 }
 
-// req: STA-10 PUL-10
+// req: STA-10 PUL-10 SUB-16
 // report: B033 B117
 func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -135,7 +135,7 @@ func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	}
 }
 
-// req: STA-09
+// req: STA-09 AMB-33
 func TestASecondRunKeepsTheOrder(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))
@@ -262,7 +262,7 @@ func TestADeliveryOfAMessageThatIsOpenIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: STA-08
+// req: STA-08 STA-01
 // report: B105 B106
 func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -502,6 +502,8 @@ func TestOnACleanRunnerAClaimThatFailsActsOnNothing(t *testing.T) {
 
 // A push that verified, of a decision that is not the one on record, is not
 // claimed: the Hub's own answer counts.
+//
+// req: RES-10
 func TestOnACleanRunnerTheHubsOwnAnswerCounts(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))

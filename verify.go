@@ -55,7 +55,8 @@ type VerifierConfig struct {
 	Replay ReplayStore
 	// Window is how far a signature's time may be from now, both sides
 	// inclusive. Default: 120 s, which is also the most: the Hub signs for no
-	// longer (§9.2).
+	// longer (§9.2). An Inbox narrows it to the replay_window_seconds that its
+	// Hub advertises (§9.7).
 	Window time.Duration
 	// MaxBody bounds a delivery in bytes. Default: 1 MiB.
 	MaxBody int
@@ -79,6 +80,7 @@ type Verifier struct {
 	cfg      VerifierConfig
 	callback string
 	received time.Time
+	narrow   time.Duration // what a Hub asks for below cfg.Window; zero: nothing
 	scratch  *sync.Pool
 }
 
@@ -139,6 +141,14 @@ func (v *Verifier) ReceivedAt(t time.Time) *Verifier {
 	}
 	out := *v
 	out.received = t
+	return &out
+}
+
+// within returns a Verifier whose window is no wider than d, zero being no
+// bound.
+func (v *Verifier) within(d time.Duration) *Verifier {
+	out := *v
+	out.narrow = d
 	return &out
 }
 
@@ -283,8 +293,12 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 		at = v.received
 	}
 	t := time.Unix(sig.Unix, 0)
-	if off := at.Truncate(time.Second).Sub(t); off > v.cfg.Window || off < -v.cfg.Window {
-		return delivery{}, none, fmt.Errorf("%w: off by %s, over %s", ErrStale, off, v.cfg.Window)
+	window := v.cfg.Window
+	if v.narrow > 0 {
+		window = min(window, v.narrow)
+	}
+	if off := at.Truncate(time.Second).Sub(t); off > window || off < -window {
+		return delivery{}, none, fmt.Errorf("%w: off by %s, over %s", ErrStale, off, window)
 	}
 	// The body's own version: the signature binds it (§10).
 	version, err := signed.Version(doc)
@@ -319,7 +333,8 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 	for i := range keys {
 		if keys[i].valid(at) && keys[i].verify(text, sig.V1) {
 			// A signature dated ahead can be presented for longer than one
-			// window after it was first seen.
+			// window after it was first seen; what a Hub asks for may change
+			// meanwhile, so the claim is kept for the whole one.
 			keep := max(t.Sub(now), 0) + v.cfg.Window + time.Second
 			return delivery{jti: "jti\x00" + ringName + "\x00" + v.cfg.AgentID + "\x00" + sig.JTI, keep: keep}, doc, nil
 		}

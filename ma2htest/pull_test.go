@@ -69,7 +69,7 @@ func TestAResolvedMessageIsPullableForTheRetentionTimeAndNoLonger(t *testing.T) 
 	w.do("GET", "/v1/messages/"+open, "").view(t)
 }
 
-// req: PUL-02
+// req: PUL-02 AMB-29
 func TestStatusAndResponseOfATerminalMessageNeverChange(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	w := memory(t, hub)
