@@ -10,7 +10,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,7 +19,6 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -100,7 +98,7 @@ func run(m *meter, only, profile string) (err error) {
 	if len(table) == 0 {
 		return fmt.Errorf("no section matches %q", only)
 	}
-	return print(os.Stdout, table)
+	return write(os.Stdout, table)
 }
 
 // row is one line of the table. ours stays empty where the line goes on from
@@ -136,7 +134,7 @@ func (r reach) verdict() string {
 	return "missed"
 }
 
-func print(out io.Writer, table []row) error {
+func write(out io.Writer, table []row) error {
 	columns := [][]string{{"what", "ours", "beside", "theirs", "ratio", "reach", ""}}
 	for _, r := range table {
 		ratio := ""
@@ -173,21 +171,13 @@ func notMeasured(what, yardstick, why string) row {
 
 // span writes nanoseconds with three digits.
 func span(ns float64) string {
-	units := []struct {
-		of   float64
-		name string
-	}{{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}}
-	i := slices.IndexFunc(units, func(u struct {
-		of   float64
-		name string
-	}) bool {
-		return ns >= u.of
-	})
-	u := units[cmp.Or(max(i, 0), 0)]
-	if i < 0 {
-		u = units[len(units)-1]
+	switch {
+	case ns >= 1e6:
+		return threeDigits(ns/1e6) + " ms"
+	case ns >= 1e3:
+		return threeDigits(ns/1e3) + " µs"
 	}
-	return threeDigits(ns/u.of) + " " + u.name
+	return threeDigits(ns) + " ns"
 }
 
 func threeDigits(v float64) string {

@@ -124,7 +124,6 @@ type engine struct {
 	trip, write  string
 	tripping     func(context.Context) error
 	writing      func(context.Context) error
-	connections  int
 	close        func()
 	notAvailable string // why there is none
 }
