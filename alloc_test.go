@@ -26,12 +26,12 @@ func TestAllocationsStayBelowTheirCeilings(t *testing.T) {
 		prepare func(t *testing.T) func() error
 	}{
 		"a header that is read":                     {2, 1, allocHeader},
-		"a push of 700 bytes that verifies":         {14, 1, allocVerify},
-		"a push of 700 bytes that is forged":        {7, 1, allocForged},
-		"a directive that verifies":                 {23, 1, allocDirective},
-		"a push that is processed and acted on":     {40, 1, allocProcess},
-		"a push of what was acted on before":        {16, 1, allocProcessAgain},
-		"a directive that is drained":               {36, drainedAtOnce, allocDrain},
+		"a push of 700 bytes that verifies":         {10, 1, allocVerify},
+		"a push of 700 bytes that is forged":        {5, 1, allocForged},
+		"a directive that verifies":                 {20, 1, allocDirective},
+		"a push that is processed and acted on":     {36, 1, allocProcess},
+		"a push of what was acted on before":        {13, 1, allocProcessAgain},
+		"a directive that is drained":               {34, drainedAtOnce, allocDrain},
 		"a poll of Wait that brings no news":        {41, pollsAtOnce, allocPoll},
 		"a delivery that a memory store takes":      {0, 1, allocClaim},
 		"an act that a memory store takes and ends": {0, 1, allocReserve},

@@ -28,6 +28,12 @@ import (
 // can be guessed.
 const minHMACKey = 16
 
+// keyedHash is an HMAC whose secret has been hashed, and a place for its sum.
+type keyedHash struct {
+	hash.Hash
+	sum [sha256.Size]byte
+}
+
 // Key verifies signatures of a Hub. The key decides the algorithm, never the
 // message: an HMAC key takes a 32-byte MAC, an ed25519 key a 64-byte
 // signature. It copies what it is made from and prints as its algorithm. A
@@ -36,7 +42,7 @@ const minHMACKey = 16
 type Key struct {
 	alg       string
 	secret    hidden[[]byte] // hmac-sha256
-	macs      *sync.Pool     // of hash.Hash under secret, which is hashed once a Hash
+	macs      *sync.Pool     // of *keyedHash under secret
 	public    ed25519.PublicKey
 	notBefore time.Time
 	notAfter  time.Time
@@ -88,7 +94,7 @@ func hmacKey(constructor string, secret []byte) Key {
 		return badKey(constructor, "is all zero or blank")
 	}
 	secret = bytes.Clone(secret)
-	macs := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
+	macs := &sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, secret)} }}
 	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
 
@@ -170,12 +176,11 @@ func (k *Key) verify(text []byte, macs [][]byte) bool {
 		}
 		return false
 	}
-	mac := k.macs.Get().(hash.Hash)
+	mac := k.macs.Get().(*keyedHash)
 	defer k.macs.Put(mac)
 	mac.Reset()
 	mac.Write(text)
-	var buf [sha256.Size]byte
-	want := mac.Sum(buf[:0])
+	want := mac.Sum(mac.sum[:0])
 	for _, m := range macs {
 		if hmac.Equal(want, m) {
 			return true

@@ -13,7 +13,11 @@ import (
 // target holds the two together. The raw members are parts of doc, the texts
 // are parts of one string.
 func decodeResponse(doc canon.Doc) (*types.Response, error) {
-	w := new(types.Response)
+	var both struct { // as nearly all have a detail, in one piece
+		response types.Response
+		detail   types.ResponseDetail
+	}
+	w := &both.response
 	var r reader
 	doc.Each(func(name, value []byte) {
 		switch string(name) {
@@ -40,7 +44,8 @@ func decodeResponse(doc canon.Doc) (*types.Response, error) {
 			})
 		case "response":
 			if string(value) != "null" {
-				w.Response = r.detail(r.object("response", value))
+				w.Response = &both.detail
+				r.detail(r.object("response", value), w.Response)
 			}
 		}
 	})
@@ -62,8 +67,7 @@ type reader struct {
 	n, size int
 }
 
-func (r *reader) detail(object []byte) *types.ResponseDetail {
-	d := &types.ResponseDetail{}
+func (r *reader) detail(object []byte, d *types.ResponseDetail) {
 	canon.Each(object, func(name, value []byte) {
 		switch string(name) {
 		case "value":
@@ -80,7 +84,6 @@ func (r *reader) detail(object []byte) *types.ResponseDetail {
 			r.fail(types.Decode(value, &d.Checklist))
 		}
 	})
-	return d
 }
 
 func (r *reader) fail(err error) {

@@ -218,8 +218,9 @@ func (v *Verifier) Ack(ctx context.Context, h http.Header, body []byte) (*types.
 
 // delivery is a verified delivery's place in the replay store.
 type delivery struct {
-	jti  string        // key in the store
-	keep time.Duration // how long its signature can still be presented
+	jti   string        // key in the store
+	keep  time.Duration // how long its signature can still be presented
+	bound bool          // the signature covers the payload
 }
 
 // response is Response without the replay claim.
@@ -245,8 +246,7 @@ func (v *Verifier) response(ctx context.Context, h http.Header, body []byte) (de
 	if err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: Response: %w", ErrMalformed, err)
 	}
-	version, _ := types.ParseVersion(w.Version)
-	return d, newResponse(w, false, version.BindsPayload()), nil
+	return d, newResponse(w, false, d.bound), nil
 }
 
 // directive is Directive without the replay claim.
@@ -341,7 +341,7 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 			// window after it was first seen; what a Hub asks for may change
 			// meanwhile, so the claim is kept for the whole one.
 			keep := max(t.Sub(now), 0) + v.cfg.Window + time.Second
-			return delivery{jti: "jti\x00" + ringName + "\x00" + v.cfg.AgentID + "\x00" + sig.JTI, keep: keep}, doc, nil
+			return delivery{jti: "jti\x00" + ringName + "\x00" + v.cfg.AgentID + "\x00" + sig.JTI, keep: keep, bound: row.BindsPayload()}, doc, nil
 		}
 	}
 	return delivery{}, none, errMAC

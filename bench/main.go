@@ -85,20 +85,19 @@ func run(m *meter, only, profile string) (err error) {
 	fmt.Printf("%s, %s/%s, %d cores. Ours and the yardsticks in turn, %d rounds of %s each; the least of each counts.\n\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), m.rounds, m.slice)
 	var table []row
+	err = fmt.Errorf("no section matches %q", only)
 	for _, s := range sections {
 		if !which.MatchString(s.name) {
 			continue
 		}
-		rows, err := s.rows(context.Background(), m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+		var rows []row
+		if rows, err = s.rows(context.Background(), m); err != nil {
+			err = fmt.Errorf("%s: %w", s.name, err)
+			break
 		}
 		table = append(table, rows...)
 	}
-	if len(table) == 0 {
-		return fmt.Errorf("no section matches %q", only)
-	}
-	return write(os.Stdout, table)
+	return errors.Join(write(os.Stdout, table), err)
 }
 
 // row is one line of the table. ours stays empty where the line goes on from

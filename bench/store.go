@@ -51,28 +51,31 @@ func replay(ctx context.Context, m *meter) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var claims atomic.Int64
-	claim := func(int, int) error {
-		i := claims.Add(1)
+	var claimed int64 // in the runs before this one
+	claims := abreast(runtime.GOMAXPROCS(0), func(_, i int) error {
 		if i%(live/keep) == 0 {
 			seconds.Add(1)
 		}
-		state, err := store.ClaimJTI(ctx, jtiKey(i), 0, keep*time.Second)
+		state, err := store.ClaimJTI(ctx, jtiKey(claimed+int64(i)), 0, keep*time.Second)
 		if err == nil && state != ma2h.Fresh {
 			err = errors.New("a new delivery is not fresh")
 		}
 		return err
+	})
+	ours := func(n int) (time.Duration, error) {
+		d, err := claims(n)
+		claimed += int64(n)
+		return d, err
 	}
-	workers := runtime.GOMAXPROCS(0)
-	if _, err := abreast(workers, claim)(live); err != nil {
+	if _, err := ours(live); err != nil {
 		return nil, err
 	}
 	perEntry := float64(heapInUse()-before) / live
 	plain := newPlainMap()
 	plainEntry := float64(heapInUse()-before)/live - perEntry
 	ns, err := m.least(
-		subject{run: abreast(workers, claim)},
-		subject{run: abreast(workers, func(int, int) error { return plain.claim() })},
+		subject{run: ours},
+		subject{run: abreast(runtime.GOMAXPROCS(0), func(int, int) error { return plain.claim() })},
 	)
 	if err != nil {
 		return nil, err

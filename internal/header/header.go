@@ -20,8 +20,11 @@ import (
 	"github.com/ma2h/ma2h-go/internal/limits"
 )
 
-// Name is the header's name. net/http keeps it under "Ma2h-Signature".
-const Name = "MA2H-Signature"
+// Name is the header's name, and key the one under which net/http keeps it.
+const (
+	Name = "MA2H-Signature"
+	key  = "Ma2h-Signature"
+)
 
 // Prefix is what an inbox entry writes before the value (§8.7).
 const Prefix = Name + ": "
@@ -69,7 +72,7 @@ func broken(r Rule) (Signature, error) { return Signature{}, &Error{r} }
 func FromHTTP(h http.Header) (Signature, error) {
 	value, lines := "", 0
 	for name, values := range h {
-		if len(name) == len(Name) && strings.EqualFold(name, Name) && len(values) > 0 {
+		if (name == key || len(name) == len(Name) && strings.EqualFold(name, Name)) && len(values) > 0 {
 			value = values[0]
 			lines += len(values)
 		}

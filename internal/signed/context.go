@@ -116,6 +116,10 @@ func Version(doc canon.Doc) (types.Version, error) {
 	if !ok {
 		return types.Version{}, &Error{"ma2h_version", ProblemAbsent}
 	}
+	// Every version that there is needs no text of its own.
+	if n := len(value); n == len(`"0.1"`) && string(value[:n-2]) == `"0.` && '0' <= value[n-2] && value[n-2] <= '9' {
+		return types.Version{Minor: int(value[n-2] - '0')}, nil
+	}
 	s, ok := canon.Text(value)
 	if !ok {
 		return types.Version{}, &Error{"ma2h_version", ProblemNotString}
