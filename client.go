@@ -431,6 +431,15 @@ func decodeCanonical(text []byte, v any) error {
 	return types.Decode(doc.Bytes(), v)
 }
 
+// readDocument reads a document of the Hub's and holds it to its own rules. It
+// is read in canonical form: a hop that writes 32 as 32.0 has changed nothing.
+func readDocument(text []byte, v interface{ Validate() error }) error {
+	if err := decodeCanonical(text, v); err != nil {
+		return err
+	}
+	return v.Validate()
+}
+
 // decodeValid decodes v and holds it to its own rules.
 func decodeValid(text []byte, v interface{ Validate() error }) error {
 	if err := types.Decode(text, v); err != nil {
