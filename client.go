@@ -310,7 +310,13 @@ func (c *Client) call(ctx context.Context, op touchpoint, method, target string,
 			return transport.Call{}, err
 		}
 	}
-	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout}, nil
+	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout, Broken: cutShort}, nil
+}
+
+// cutShort reports a 200 that is no JSON: a page of some hop's, or an answer
+// that one cut and closed in good order.
+func cutShort(r *transport.Reply) bool {
+	return r.Status == http.StatusOK && !jsontext.Value(r.Body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // do sends a call that may be repeated and returns its 200, or an error.
