@@ -59,7 +59,7 @@ const (
 )
 
 // In memory and in virtual time: minutes pass in seconds, and each kind of
-// harm is met.
+// harm is met. A goroutine that stays fails the bubble.
 //
 // req: SUB-06 INB-11 INB-12 INB-13 RPL-02 RPL-04 RPL-05 SGR-03 SGD-01 SGA-01 HND-09 DISC-02
 // report: B009 B016 B019 B024 B034 B036 B073 B084 B090 B112 B118
@@ -83,7 +83,7 @@ func TestBehindHostileProxiesNothingIsDoneTwiceLostOrBelievedFalsely(t *testing.
 }
 
 // The same over TLS on loopback, with connections that break: of HTTP/2, which
-// many requests share, and of HTTP/1.1.
+// many requests share, and of HTTP/1.1. A goroutine that stays fails TestMain.
 //
 // req: SUB-06 INB-11 INB-12 INB-13 RPL-02 RPL-04 RPL-05 SGR-03 SGD-01 SGA-01 HND-09 DISC-02
 // report: B009 B016 B024 B027 B028
