@@ -38,7 +38,7 @@ func trustPEM(t testing.TB, blockType string, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: der})
 }
 
-// req: KEY-03 SIG-06 SIG-07
+// req: KEY-03 SIG-06 SIG-07 AMB-07
 // report: B063 B060 B120 B121
 func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 	pub := trustPublic(0)
@@ -281,7 +281,7 @@ func TestAKeyAndARingCopyWhatTheyAreMadeFrom(t *testing.T) {
 	}
 }
 
-// req: SIG-07
+// req: SIG-07 SIG-09
 func TestTheKeyDecidesTheAlgorithm(t *testing.T) {
 	pub := trustPublic(0)
 	ed := trustVerifier(t, openReplay{}, func(c *VerifierConfig) { c.Keys = Keys(Ed25519Key(pub)) })
