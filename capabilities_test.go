@@ -454,7 +454,7 @@ func TestAHubMayNameOneURLForTheMailboxAndItsAcknowledgments(t *testing.T) {
 // A gateway that parses and writes JSON anew may write every number as a
 // double. That is the same document (RFC 8785 §3.2.2.3).
 //
-// req: DISC-01 DISC-04
+// req: DISC-04
 func TestADocumentWhoseNumbersAHopSpelledAnewIsTheSameDocument(t *testing.T) {
 	serve := func(doc, presence string) *ma2h.Client {
 		return connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -130,7 +130,7 @@ func (h *hostile) note(op string, err error) {
 // until tries until it works, each time for a while and with the Client of then.
 func (h *hostile) until(ctx context.Context, op string, f func(context.Context, *ma2h.Client) error) bool {
 	for ctx.Err() == nil {
-		try, cancel := context.WithTimeout(ctx, max(20*h.pace, 5*time.Second))
+		try, cancel := context.WithTimeout(ctx, 20*time.Second)
 		err := f(try, h.client.Load())
 		cancel()
 		if err == nil {
@@ -148,7 +148,7 @@ func (h *hostile) until(ctx context.Context, op string, f func(context.Context, 
 // renew makes another Client, which asks for the capability document anew.
 func (h *hostile) renew() {
 	cfg := h.config
-	cfg.Outbox, cfg.MaxWait, cfg.AttemptTimeout, cfg.MaxBackoff = h.outbox, time.Second, 4*h.life, h.life
+	cfg.Outbox, cfg.MaxWait, cfg.AttemptTimeout, cfg.MaxBackoff = h.outbox, time.Second, 10*time.Second, h.life
 	if h.lives++; h.single != nil && h.lives%2 == 0 {
 		cfg.HTTPClient = h.single
 	}

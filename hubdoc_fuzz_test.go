@@ -1,6 +1,7 @@
 package ma2h
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func fuzzClient(t testing.TB, rt http.RoundTripper) *Client {
 // A capability document is what a second reader and the schema see in it, or
 // ErrProtocol. Whatever it names, the mailbox is at the configured origin.
 //
-// req: DISC-01 DISC-02 DISC-03 DISC-04 DISC-05 DISC-13
+// req: DISC-02, DISC-04, DISC-13
 func FuzzACapabilityDocumentIsReadAsTheSecondReaderReadsIt(f *testing.F) {
 	full := `{"ma2h_version":"0.4","max_body_bytes":65536,"max_part_bytes":262144,"max_context_parts":16,"auth_schemes":["bearer","CANARY"],` +
 		`"callback_auth_schemes":["hmac"],"signature_algs":["hmac-sha256"],"rate_limit":{"requests_per_minute":60,"inbox_depth":1000},"retention_days":30,` +
@@ -180,7 +181,7 @@ var errorSentinels = []error{
 // A refusal is exactly one sentinel, that of a known code or else that of its
 // status, and prints nothing of its text.
 //
-// req: ERR-01 ERR-02
+// req: ERR-04, ERR-07
 func FuzzARefusalIsOneSentinelAndPrintsNoneOfItsText(f *testing.F) {
 	corpus := seeds.For(f)
 	n := 0
@@ -248,8 +249,8 @@ func visible(s string) string {
 // A 200 of the Hub to a GET, a cancel or a drain, and its 202 to a submit, are
 // read as a second reader reads them, or are ErrProtocol.
 //
-// req: PUL-01 CAN-02 SUB-02
-// report: B034 B036
+// req: PUL-01
+// report: B034
 func FuzzAnAnswerIsReadAsTheSecondReaderReadsIt(f *testing.F) {
 	answered := `{"ma2h_version":"0.3","type":"ask","created_at":"2026-06-01T12:00:00Z","agent":{"id":"deploybot/dev-team","run_id":"run_1","runtime":"other"},` +
 		`"title":"CANARY","idempotency_key":"k","request":{"mode":"confirm","allowed_resolvers":["human:alice"]},"id":"msg_1","status":"answered",` +
@@ -314,8 +315,8 @@ func FuzzAnAnswerIsReadAsTheSecondReaderReadsIt(f *testing.F) {
 			t.Fatalf("%s: %d rows", body, len(rows))
 		}
 		for i, r := range rows {
-			var row any
-			if json.Unmarshal(r, &row) != nil || !reflect.DeepEqual(row, list[i]) {
+			var came any
+			if json.Unmarshal(r, &came) != nil || !reflect.DeepEqual(came, list[i]) {
 				t.Fatalf("row %d of %s is %s", i, body, r)
 			}
 			e, err := r.entry()
@@ -324,10 +325,10 @@ func FuzzAnAnswerIsReadAsTheSecondReaderReadsIt(f *testing.F) {
 				if strings.Contains(err.Error(), canary) {
 					t.Fatal(err)
 				}
-			case e.Signature != textAt(row, "signature"), e.Directive != nil && !reflect.DeepEqual(any(members(e.Directive)), at(row, "directive")):
+			case e.Signature != textAt(came, "signature"), e.Directive != nil && !reflect.DeepEqual(any(members(e.Directive)), at(came, "directive")):
 				t.Fatalf("row %s reads as %s and %q", r, e.Directive, e.Signature)
 			}
-			if r.content() != r.content() {
+			if r.content() != row(bytes.Clone(r)).content() {
 				t.Fatal("a row is not itself")
 			}
 		}

@@ -262,7 +262,7 @@ func FuzzOpen(f *testing.F) {
 // Whatever is sealed opens as it was, for its agent, question and facts alone,
 // and an edit of any byte fails or changes nothing.
 //
-// report: B106 B114
+// report: B106, B114
 func FuzzASealedStateOpensOnlyForWhatItWasSealedFor(f *testing.F) {
 	modes := []string{"encrypted", "deterministic", "readable"}
 	corpus := seeds.For(f)

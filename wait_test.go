@@ -403,7 +403,7 @@ func halved(rt http.RoundTripper, path string, n int64) (http.RoundTripper, *ato
 	}), &calls
 }
 
-// report: B009 B024
+// report: B009
 func TestAnAnswerThatAHopCutInGoodOrderIsNoNews(t *testing.T) {
 	for cuts, want := range map[int64]error{1: nil, 2: nil, 3: ma2h.ErrProtocol} {
 		for name, call := range map[string]struct {

@@ -30,12 +30,11 @@ type Proxy struct {
 	upstream http.RoundTripper
 	target   *url.URL
 	delay    time.Duration
-	closed   chan struct{}
+	over     chan struct{} // no harm any more
 	once     sync.Once
 	behind   sync.WaitGroup // copies that nobody waits for
 
 	mu       sync.Mutex
-	calm     bool
 	dice     dice
 	counts   map[Fault]int
 	requests int
@@ -48,23 +47,29 @@ type Proxy struct {
 // that is not nil, whatever their URL says. No delay is longer than delay.
 func New(seed uint64, upstream http.RoundTripper, target *url.URL, delay time.Duration) *Proxy {
 	return &Proxy{
-		upstream: upstream, target: target, delay: delay, closed: make(chan struct{}),
+		upstream: upstream, target: target, delay: delay, over: make(chan struct{}),
 		dice:   dice{rand: rand.New(rand.NewPCG(seed, 0)), decks: map[deck][]Fault{}},
 		counts: map[Fault]int{}, fates: map[string]*Fate{}, first: map[string]*answer{},
 	}
 }
 
-// Calm ends all harm but what is under way.
-func (p *Proxy) Calm() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calm = true
+// Calm ends all harm: what is still held back is delivered, or answered, as a
+// cut.
+func (p *Proxy) Calm() { p.once.Do(func() { close(p.over) }) }
+
+// Close ends all harm and waits for copies that are under way.
+func (p *Proxy) Close() {
+	p.Calm()
+	p.behind.Wait()
 }
 
-// Close ends what is under way and waits for it.
-func (p *Proxy) Close() {
-	p.once.Do(func() { close(p.closed) })
-	p.behind.Wait()
+func (p *Proxy) calm() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // Counts is how often each fault has struck, how many requests came, and how
@@ -115,7 +120,7 @@ func (p *Proxy) begin(r *http.Request, body []byte) *trip {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests++
-	if !p.calm {
+	if !p.calm() {
 		t.fault, t.respell = p.dice.draw(deck{t.class, len(body) > 0})
 	}
 	t.rand = rand.New(rand.NewPCG(p.dice.rand.Uint64(), 0))
@@ -208,10 +213,10 @@ func (p *Proxy) sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
+	case <-p.over:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.closed:
-		return errCut
 	}
 }
 
@@ -237,7 +242,7 @@ func (t *trip) answer(resp *http.Response) (*http.Response, error) {
 		discard(resp, nil)
 		select {
 		case <-t.request.Context().Done():
-		case <-t.closed:
+		case <-t.over:
 		}
 		return nil, errCut
 	}

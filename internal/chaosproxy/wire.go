@@ -75,7 +75,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) cut(r *http.Request, err error) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && err == errCut {
 		p.mu.Lock()
-		whole := !p.calm && p.dice.rand.IntN(4) == 0
+		whole := !p.calm() && p.dice.rand.IntN(4) == 0
 		if whole {
 			p.conns++
 		}

@@ -304,8 +304,8 @@ func secondReading(value string) (header.Signature, bool) {
 	return s, true
 }
 
-// req: SIG-01 SIG-02 SIG-03 SIG-04 SIG-08
-// report: B058 B060
+// req: SIG-01, SIG-02, SIG-03, SIG-04, SIG-08
+// report: B058, B060
 func FuzzAnAcceptedHeaderRendersToTheSameFields(f *testing.F) {
 	corpus := seeds.For(f)
 	for _, s := range []string{

@@ -45,7 +45,7 @@ func trimBlanks(s string) string {
 // Whatever the lines are, the wait is the longest that one of them asks for, and
 // no attempt is made before it is over.
 //
-// req: RL-01 RL-02
+// req: RL-01
 // report: B003
 func FuzzRetryAfterIsTheLongestWaitAskedForAndIsKept(f *testing.F) {
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
