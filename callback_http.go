@@ -47,8 +47,7 @@ func (h *CallbackHandler) serve(w http.ResponseWriter, r *http.Request) Outcome 
 	if r.Method != http.MethodPost {
 		return h.done(r.Context(), Outcome{Err: errMethod})
 	}
-	// Only the type counts: a parameter that is written wrong harms nobody.
-	if ct, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); ct != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+	if !isApplicationJSON(r.Header.Get("Content-Type")) {
 		return h.done(r.Context(), Outcome{Err: errType})
 	}
 	// A stranger is not waited for: the credential comes before the body.
@@ -60,6 +59,16 @@ func (h *CallbackHandler) serve(w http.ResponseWriter, r *http.Request) Outcome 
 		return h.done(r.Context(), Outcome{Err: err})
 	}
 	return h.Process(r.Context(), r.Header, body)
+}
+
+// isApplicationJSON looks at the type alone: a parameter that is written wrong
+// harms nobody.
+func isApplicationJSON(ct string) bool {
+	if ct == "application/json" {
+		return true // as nearly all write it
+	}
+	ct, _, err := mime.ParseMediaType(ct)
+	return ct == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
 func (h *CallbackHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -107,12 +107,10 @@ func TestManyWaitersOnOneClientAreAllWoken(t *testing.T) {
 }
 
 // wakeAll has so many goroutines wait on one Client over TLS, answers each
-// with a value of its own, and checks that each got it. It returns the peak of
-// the process' memory over what it was before, in bytes.
-func wakeAll(t testing.TB, waiters int) (used uint64) {
+// with a value of its own, and checks that each got it.
+func wakeAll(t testing.TB, waiters int) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{KeepRequests: -1})
 	c := connect(t, hub.ConfigTLS(asker))
-	before := memoryInUse()
 	ids := make([]string, waiters)
 	var wg sync.WaitGroup
 	var wrong atomic.Int64
@@ -130,7 +128,6 @@ func wakeAll(t testing.TB, waiters int) (used uint64) {
 	for _, id := range ids {
 		mustNot(t, hub.AwaitHold(t.Context(), id))
 	}
-	used = memoryInUse() - before
 	for i, id := range ids {
 		mustNot(t, hub.Answer(id, [2]string{"ship", "hold"}[i%2], ma2htest.By(alice)))
 	}
@@ -138,5 +135,4 @@ func wakeAll(t testing.TB, waiters int) (used uint64) {
 	if n := wrong.Load(); n != 0 {
 		t.Errorf("%d of %d waiters got no answer or another's", n, waiters)
 	}
-	return used
 }

@@ -56,9 +56,10 @@ func (d *drains) goOn() { d.pace.next, d.pace.early = 0, 0 }
 // row is one entry of a drain as it came.
 type row types.Raw
 
-// entry reads the row strictly.
+// entry reads the row strictly. UnmarshalJSON does so by itself; through
+// types.Decode the row would be read twice.
 func (r row) entry() (e types.InboxEntry, err error) {
-	err = types.Decode(types.Raw(r), &e)
+	err = e.UnmarshalJSON(r)
 	return e, err
 }
 

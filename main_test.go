@@ -13,13 +13,6 @@ import (
 
 // TestMain fails a run that leaves goroutines behind.
 func TestMain(m *testing.M) {
-	if os.Getenv(hubProcess) != "" {
-		if err := serveHub(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	code := m.Run()
 	if fuzz := flag.Lookup("test.fuzz"); code == 0 && (fuzz == nil || fuzz.Value.String() == "") {
 		if left := leaked(5 * time.Second); left != "" {

@@ -255,8 +255,13 @@ func (v *Verifier) directive(ctx context.Context, sig header.Signature, body []b
 	if err != nil {
 		return delivery{}, nil, err
 	}
+	// UnmarshalJSON is as strict as types.Decode, through which the text would
+	// be read twice.
 	var w types.Directive
-	if err := decodeValid(doc.Bytes(), &w); err != nil {
+	if err := w.UnmarshalJSON(doc.Bytes()); err != nil {
+		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
+	}
+	if err := w.Validate(); err != nil {
 		return delivery{}, nil, fmt.Errorf("%w: directive: %w", ErrMalformed, err)
 	}
 	if w.To != "agent:"+v.cfg.AgentID {

@@ -2,12 +2,8 @@ package ma2h_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,7 +22,7 @@ func benchBody(n int) string {
 }
 
 // benchPushes are signed pushes of one body, each with a jti of its own.
-func benchPushes(b *testing.B, body string, n int) []http.Header {
+func benchPushes(b testing.TB, body string, n int) []http.Header {
 	b.Helper()
 	out := make([]http.Header, n)
 	ts := strconv.Itoa(trustUnix)
@@ -39,8 +35,7 @@ func benchPushes(b *testing.B, body string, n int) []http.Header {
 }
 
 // BenchmarkVerify is a push of 700 bytes through all of the checks, with the
-// replay store in memory, beside its yardstick: the SHA-256 of the body and
-// the HMAC of the context.
+// replay store in memory, for profiles. The module bench has the comparisons.
 func BenchmarkVerify(b *testing.B) {
 	body := benchBody(700)
 	bytes := []byte(body)
@@ -63,17 +58,6 @@ func BenchmarkVerify(b *testing.B) {
 			i++
 		}
 	})
-	b.Run("yardstick SHA-256 and HMAC", func(b *testing.B) {
-		text := []byte(specContext(b, "response", body, trustURL, "1749050910", "jti_0000000000"))
-		b.ReportAllocs()
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			sha256.Sum256(bytes)
-			m := hmac.New(sha256.New, []byte(trustSecret))
-			m.Write(text)
-			m.Sum(nil)
-		}
-	})
 	b.Run("Response of 700 bytes under ed25519", func(b *testing.B) {
 		v := trustVerifier(b, openReplay{}, func(c *VerifierConfig) { c.Keys = Keys(Ed25519Key(trustPublic(0))) })
 		h := hubSigner{private: trustPrivate(0)}.header(b, "response", body, trustUnix, "j")
@@ -94,24 +78,6 @@ func BenchmarkVerify(b *testing.B) {
 			}
 		}
 	})
-}
-
-// BenchmarkVerifySize shows that the cost is linear in the size.
-func BenchmarkVerifySize(b *testing.B) {
-	for _, kb := range []int{1, 4, 16, 64, 256, 1023} {
-		body := benchBody(kb << 10)
-		h := hubSigner{}.header(b, "response", body, trustUnix, "j")
-		v := trustVerifier(b, openReplay{})
-		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := v.Response(context.Background(), h, []byte(body)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
 
 // BenchmarkMemoryStore claims in parallel among a million live entries, of which
@@ -151,63 +117,4 @@ func BenchmarkMemoryStore(b *testing.B) {
 		}
 	})
 	b.ReportMetric(perEntry, "B/entry")
-}
-
-// BenchmarkCallbackHandler takes pushes over loopback, beside a bare handler
-// that reads the body.
-func BenchmarkCallbackHandler(b *testing.B) {
-	body := benchBody(700)
-	serve := func(b *testing.B, h http.Handler, bodies []string, pushes []http.Header) {
-		srv := httptest.NewServer(h)
-		defer srv.Close()
-		client := srv.Client()
-		client.Transport.(*http.Transport).MaxIdleConnsPerHost = 64
-		var n atomic.Int64
-		b.ReportAllocs()
-		b.ResetTimer()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				i := (n.Add(1) - 1) % int64(len(pushes))
-				req, _ := http.NewRequest(http.MethodPost, srv.URL, strings.NewReader(bodies[i]))
-				req.Header = pushes[i].Clone()
-				resp, err := client.Do(req)
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					b.Error(resp.StatusCode)
-					return
-				}
-			}
-		})
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
-	}
-	// Each push is of a message of its own, as long as they last.
-	const n = 1 << 14
-	bodies := make([]string, n)
-	pushes := make([]http.Header, n)
-	text := specContext(b, "response", body, trustURL, strconv.Itoa(trustUnix), "jti_0000000000")
-	for i := range pushes {
-		id, jti := fmt.Sprintf("msg_%010d", i), fmt.Sprintf("jti_%010d", i)
-		bodies[i] = strings.ReplaceAll(body, "msg_01HZXASK0001", id)
-		t := strings.ReplaceAll(strings.Replace(text, "jti_0000000000", jti, 1), "msg_01HZXASK0001", id)
-		pushes[i] = http.Header{"Ma2h-Signature": {fmt.Sprintf("t=%d,jti=%s,v1=%s", trustUnix, jti, hubSigner{}.mac(t))}, "Content-Type": {"application/json"}}
-	}
-	b.Run("verify and act once", func(b *testing.B) {
-		store := TrustMemory(b, MemoryConfig{Now: newTrustClock().Now})
-		h, err := NewCallbackHandler(CallbackConfig{Verifier: trustVerifier(b, store), Ledger: store, SingleReplica: true, Handle: func(context.Context, *Response) error { return nil }})
-		if err != nil {
-			b.Fatal(err)
-		}
-		serve(b, h, bodies, pushes)
-	})
-	b.Run("yardstick bare handler", func(b *testing.B) {
-		serve(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body)
-			w.WriteHeader(http.StatusOK)
-		}), bodies, pushes)
-	})
 }

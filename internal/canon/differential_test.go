@@ -77,6 +77,47 @@ func TestTheCanonicalFormOfGeneratedTextsIsThatOfTheSecondCanonicaliser(t *testi
 	}
 }
 
+// req: JCS-02
+// report: B049
+func TestDecimalsAreWrittenAsTheSecondCanonicaliserWritesThem(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 785))
+	for digits := 1; digits <= 19; digits++ {
+		for point := 0; point <= digits; point++ {
+			for zeros := range 9 { // after the point, or at the end
+				b := make([]byte, digits)
+				for i := range b {
+					b[i] = '0' + byte(r.IntN(10))
+				}
+				whole, fraction := string(b[:point]), string(b[point:])
+				for _, n := range []string{
+					whole + "." + fraction,
+					whole + "." + strings.Repeat("0", zeros) + fraction,
+					whole + strings.Repeat("0", zeros) + "." + fraction,
+					whole + "." + fraction + strings.Repeat("0", zeros),
+					"0." + strings.Repeat("0", zeros) + fraction,
+					"0" + whole + "." + fraction,
+					whole + strings.Repeat("9", zeros),
+				} {
+					agree(t, []byte(n))
+					agree(t, []byte("-"+n))
+					agree(t, []byte(`{"b":[`+n+`,-`+n+`],"a":`+n+`}`))
+				}
+			}
+		}
+	}
+}
+
+// req: JCS-03
+func TestEscapesAreWrittenAsTheSecondCanonicaliserWritesThem(t *testing.T) {
+	for c := range 256 {
+		for _, s := range []string{`\` + string([]byte{byte(c)}), `x\` + string([]byte{byte(c)}) + `y`, `\\\` + string([]byte{byte(c)}), `\n` + string([]byte{byte(c)})} {
+			agree(t, []byte(`{"b":"`+s+`","a":0}`))
+			agree(t, []byte(`{"b":1,"`+s+`":"","a":0}`))
+			agree(t, []byte(`{"`+s+``))
+		}
+	}
+}
+
 // generate writes a JSON text whose names collide, share beginnings and mix
 // escapes with planes of Unicode.
 func generate(b *strings.Builder, r *rand.Rand, levels int) {
@@ -119,7 +160,7 @@ func generate(b *strings.Builder, r *rand.Rand, levels int) {
 	case 3:
 		name()
 	default:
-		pick("null", "true", "0", "-0", "1.50", "1e21", "1e400", "12345678901234567890", "-1e-7")
+		pick("null", "true", "0", "-0", "1.50", "1e21", "1e400", "12345678901234567890", "-1e-7", "0.5", "-12.75", "0.000001", "0.0000001")
 	}
 }
 

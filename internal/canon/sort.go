@@ -84,10 +84,15 @@ func (s *sorter) string(i int) (end int, err error) {
 	if s.formatted {
 		return skipString(s.text, i), nil
 	}
-	if end = strict.Special(s.text, i+1); s.at(end) != '"' {
-		return 0, errNotPlain
+	for end = i + 1; ; end += 2 {
+		end = strict.Special(s.text, end)
+		switch c := s.at(end); {
+		case c == '"':
+			return end + 1, nil
+		case c != '\\' || !isPlainEscape(s.at(end+1)):
+			return 0, errNotPlain
+		}
 	}
-	return end + 1, nil
 }
 
 func (s *sorter) array(i, depth int) (end int, err error) {

@@ -140,7 +140,12 @@ func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
 		// for the first, and takes the second for an empty body.
 		return resp, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limits.MaxResponseBody+1))
+	var buf bytes.Buffer
+	if n := resp.ContentLength; n > 0 {
+		buf.Grow(int(min(n, maxPresize)) + bytes.MinRead)
+	}
+	_, err = buf.ReadFrom(io.LimitReader(resp.Body, limits.MaxResponseBody+1))
+	body := buf.Bytes()
 	_ = resp.Body.Close() // all that counts of it is there
 	switch {
 	case err != nil && context.Cause(ctx) == errAttemptTimeout:
@@ -150,10 +155,23 @@ func (w *whole) roundTrip(req *http.Request) (*http.Response, error) {
 	case len(body) > limits.MaxResponseBody:
 		return nil, ErrTooLarge
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
+	resp.Body = newArrived(body)
 	resp.ContentLength = int64(len(body))
 	return resp, nil
 }
+
+// maxPresize bounds what is allocated on the word of a Content-Length.
+const maxPresize = 1 << 20
+
+// arrived is a body that has been read whole. readReply takes it as it is.
+type arrived struct {
+	*bytes.Reader
+	all []byte
+}
+
+func newArrived(body []byte) arrived { return arrived{bytes.NewReader(body), body} }
+
+func (arrived) Close() error { return nil }
 
 // errAttemptTimeout is a net.Error so that it reads as the time-out it is.
 var errAttemptTimeout error = attemptTimeout{}
@@ -203,6 +221,10 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 
 // readReply reads an answer that whole has read before, so it cannot break.
 func readReply(resp *http.Response) *Reply {
+	if b, ok := resp.Body.(arrived); ok {
+		return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: b.all}
+	}
+	// An http.Client with a Timeout wraps what it returns.
 	body, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}
@@ -284,7 +306,7 @@ func (r *run) isBroken(resp *http.Response) bool {
 		return false
 	}
 	reply := readReply(resp)
-	resp.Body = io.NopCloser(bytes.NewReader(reply.Body))
+	resp.Body = newArrived(reply.Body)
 	if !r.call.Broken(reply) {
 		return false
 	}

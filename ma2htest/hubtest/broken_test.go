@@ -31,8 +31,8 @@ func breakages() (list []breakage) {
 	return list
 }
 
-// observe runs the whole suite at a broken Hub, or under the race detector,
-// where that takes minutes, the rows that must find it.
+// observe runs the whole suite at a broken Hub, or with -short and under the race
+// detector, where that takes minutes, the rows that must find it.
 func observe(t *testing.T, broken breakage) map[string]hubtest.Result {
 	t.Helper()
 	run := func(patience time.Duration, which func(id string) bool) map[string]hubtest.Result {
@@ -47,10 +47,11 @@ func observe(t *testing.T, broken breakage) map[string]hubtest.Result {
 	// A loaded machine must not make a row wait in vain, and a row that does so
 	// must not take its time.
 	const long, short = time.Minute, 300 * time.Millisecond
+	few := raceDetector || testing.Short()
 	switch {
-	case raceDetector && broken.hangs:
+	case few && broken.hangs:
 		return run(short, finds)
-	case raceDetector:
+	case few:
 		return run(long, finds)
 	case broken.hangs:
 		results := run(long, func(id string) bool { return !finds(id) })
