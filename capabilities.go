@@ -183,7 +183,7 @@ func (c *Client) fetchCapabilities(ctx context.Context, brief bool) (*types.Capa
 		return nil, err
 	}
 	var doc types.Capability
-	if err := decodeValid(reply.Body, &doc); err != nil {
+	if err := readDocument(reply.Body, &doc); err != nil {
 		return nil, fmt.Errorf("%w: capability document: %w", ErrProtocol, err)
 	}
 	return &doc, nil

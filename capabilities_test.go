@@ -450,3 +450,44 @@ func TestAHubMayNameOneURLForTheMailboxAndItsAcknowledgments(t *testing.T) {
 		t.Errorf("%v, not %v", calls, want)
 	}
 }
+
+// A gateway that parses and writes JSON anew may write every number as a
+// double. That is the same document (RFC 8785 §3.2.2.3).
+//
+// req: DISC-04
+func TestADocumentWhoseNumbersAHopSpelledAnewIsTheSameDocument(t *testing.T) {
+	serve := func(doc, presence string) *ma2h.Client {
+		return connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp := canned(200, presence)
+			if strings.HasSuffix(r.URL.Path, "/.well-known/ma2h") {
+				resp = canned(200, doc)
+			}
+			resp.Request = r
+			return resp, nil
+		})))
+	}
+	const presence = `{"agent_id":"a","state":"unknown","freshness_seconds":90}`
+	doc := fullDoc
+	for old, spelled := range map[string]string{"65536": "6.5536e4", ":16": ":16.0", ":60": ":60e0", ":30": ":3.0E+1"} {
+		doc = strings.Replace(doc, old, spelled, 1)
+	}
+	want, err := serve(fullDoc, presence).Capabilities(t.Context())
+	mustNot(t, err)
+	c := serve(doc, strings.Replace(presence, "90", "9e1", 1))
+	got, err := c.Capabilities(t.Context())
+	mustNot(t, err)
+	if !reflect.DeepEqual(got, want) || got.MaxBodyBytes != 65536 {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	p, err := c.Presence(t.Context(), "a")
+	mustNot(t, err)
+	if p.FreshnessSeconds != 90 {
+		t.Errorf("fresh for %d s", p.FreshnessSeconds)
+	}
+
+	// The twin: what no spelling makes an integer.
+	_, err = serve(strings.Replace(fullDoc, "65536", "65536.5", 1), "").Capabilities(t.Context())
+	wants(t, err, ma2h.ErrProtocol)
+	_, err = serve(fullDoc, strings.Replace(presence, "90", "90.5", 1)).Presence(t.Context(), "a")
+	wants(t, err, ma2h.ErrProtocol)
+}

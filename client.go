@@ -330,7 +330,13 @@ func (c *Client) call(ctx context.Context, op touchpoint, method, target string,
 			return transport.Call{}, err
 		}
 	}
-	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout}, nil
+	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout, Broken: cutShort}, nil
+}
+
+// cutShort reports a 200 that is no JSON: a page of some hop's, or an answer
+// that one cut and closed in good order.
+func cutShort(r *transport.Reply) bool {
+	return r.Status == http.StatusOK && !jsontext.Value(r.Body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // do sends a call that may be repeated and returns its 200, or an error.
@@ -451,6 +457,15 @@ func decodeCanonical(text []byte, v any) error {
 		return err
 	}
 	return types.Decode(doc.Bytes(), v)
+}
+
+// readDocument reads a document of the Hub's and holds it to its own rules. It
+// is read in canonical form: a hop that writes 32 as 32.0 has changed nothing.
+func readDocument(text []byte, v interface{ Validate() error }) error {
+	if err := decodeCanonical(text, v); err != nil {
+		return err
+	}
+	return v.Validate()
 }
 
 // decodeValid decodes v and holds it to its own rules.

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/ma2h/ma2h-go"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 )
 
 // goldenHandles is how many files there are. A file is never changed or taken
@@ -124,10 +125,15 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 }
 
 func FuzzAHandleThatIsReadIsWrittenAsItWas(f *testing.F) {
-	seeds := []string{Handle{MessageID: "m", AgentID: "a"}.String(), Handle{"msg_1", trustAgent, "ship"}.String(), "ma2h-handle1.e30", "x"}
-	for _, s := range seeds {
-		f.Add(s)
+	corpus := seeds.For(f)
+	whole := Handle{"msg_1", trustAgent, "ship"}.String()
+	for _, s := range []string{
+		Handle{MessageID: "m", AgentID: "a"}.String(), whole, " " + whole + "\n", whole + "==", whole[:20] + "\n" + whole[20:], strings.ToUpper(whole), HandlePrefix + whole,
+		HandlePrefix + "e30", HandlePrefix, "x", "",
+	} {
+		corpus.Add(s)
 	}
+	corpus.Counted(11)
 	f.Fuzz(func(t *testing.T, s string) {
 		h, err := ParseHandle(s)
 		if err != nil {

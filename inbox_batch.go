@@ -16,15 +16,10 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// maxBrokenBatches is how many drains in a row may be answered with what is no
-// JSON before it is no accident of a hop any more.
-const maxBrokenBatches = 3
-
 // drains sends held drains, one after another.
 type drains struct {
-	in     *Inbox
-	pace   *pacer
-	broken int // answers in a row that were no JSON
+	in   *Inbox
+	pace *pacer
 }
 
 func (in *Inbox) drains() *drains {
@@ -48,18 +43,9 @@ func (d *drains) next(ctx context.Context, most int) ([]row, time.Time, error) {
 		return nil, time.Time{}, apiError(opInbox, "", reply, d.in.client.cfg.Now())
 	}
 	rows, err := readBatch(reply.Body)
-	if errors.Is(err, errNotJSON) {
-		// Some hop may have cut it and closed in good order. What was in it comes
-		// again when its window is over.
-		if d.broken++; d.broken < maxBrokenBatches {
-			d.pace.failed(0, "ended early")
-			return nil, time.Time{}, nil
-		}
-	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	d.broken = 0
 	return rows, ep.lapse(begin), nil
 }
 

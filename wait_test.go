@@ -3,10 +3,12 @@ package ma2h_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -380,4 +382,61 @@ func TestACertificateThatDoesNotHoldEndsAWait(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	hub.RequireRequests(t, "", 0)
+}
+
+// halved cuts the 200s to calls of a path, the first n of them, in good order:
+// the length is that of what is left.
+func halved(rt http.RoundTripper, path string, n int64) (http.RoundTripper, *atomic.Int64) {
+	var calls atomic.Int64
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp, err := rt.RoundTrip(r)
+		if err != nil || !strings.HasSuffix(r.URL.Path, path) || calls.Add(1) > n {
+			return resp, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		cut := canned(resp.StatusCode, string(body[:len(body)/2]))
+		cut.Request = r
+		return cut, resp.Body.Close()
+	}), &calls
+}
+
+// report: B009
+func TestAnAnswerThatAHopCutInGoodOrderIsNoNews(t *testing.T) {
+	for cuts, want := range map[int64]error{1: nil, 2: nil, 3: ma2h.ErrProtocol} {
+		for name, call := range map[string]struct {
+			path string
+			do   func(context.Context, *ma2h.Client, string) error
+		}{
+			"wait": {"", func(ctx context.Context, c *ma2h.Client, id string) error { _, err := c.Wait(ctx, id); return err }},
+			"read": {"", func(ctx context.Context, c *ma2h.Client, id string) error { _, err := c.Message(ctx, id); return err }},
+			"acknowledge": {"/ack", func(ctx context.Context, c *ma2h.Client, id string) error {
+				_, err := c.Acknowledge(ctx, id, "")
+				return err
+			}},
+			"discover": {"/.well-known/ma2h", func(ctx context.Context, c *ma2h.Client, _ string) error { _, err := c.Capabilities(ctx); return err }},
+		} {
+			bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+				id := mustAsk(t, c, shipOrHold("k"))
+				mustNot(t, hub.Answer(id, "ship"))
+				_, err := c.Message(t.Context(), id)
+				mustNot(t, err)
+				path := call.path
+				if path == "" {
+					path = "/v1/messages/" + id
+				}
+				rt, calls := halved(hub.Transport(), path, cuts)
+				cfg := hub.Config(asker)
+				cfg.HTTPClient = &http.Client{Transport: rt}
+				if err := call.do(t.Context(), connect(t, cfg), id); !errors.Is(err, want) {
+					t.Errorf("%s, %d cut: %v", name, cuts, err)
+				}
+				if n := calls.Load(); n != min(cuts+1, 3) {
+					t.Errorf("%s, %d cut: %d calls", name, cuts, n)
+				}
+			})
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	ma2h "github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 )
 
 func delivery(body string) ma2h.Delivery {
@@ -231,38 +232,90 @@ func TestAWrongEventIsOneClearError(t *testing.T) {
 	}
 }
 
+// theSecondReader finds the delivery with encoding/json, by exact names.
+func theSecondReader(text []byte) (id, signature, body string, ok bool) {
+	var event, inner map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &event) != nil {
+		return "", "", "", false
+	}
+	var found []json.RawMessage
+	for _, kind := range []string{"client_payload", "inputs"} {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(event[kind], &members) == nil && members[Property] != nil && string(members[Property]) != `""` && string(members[Property]) != "null" {
+			found = append(found, members[Property])
+		}
+	}
+	var packed string
+	var version float64
+	if len(found) != 1 || json.Unmarshal(found[0], &packed) != nil || json.Unmarshal([]byte(packed), &inner) != nil ||
+		json.Unmarshal(inner["v"], &version) != nil || version != parcelVersion {
+		return "", "", "", false
+	}
+	for name, s := range map[string]*string{"id": &id, "signature": &signature, "body": &body} {
+		if raw, there := inner[name]; there && json.Unmarshal(raw, s) != nil {
+			return "", "", "", false
+		}
+	}
+	if signature == "" || body == "" {
+		signature, body = "", ""
+	}
+	return id, signature, body, id != ""
+}
+
+// An event file is a delivery that a second reader finds too, or one of the
+// sentinels and nothing of its text.
+//
+// report: B100
 func FuzzParseEvent(f *testing.F) {
 	good, err := Dispatch("e", delivery(`{"in_reply_to":"msg_1"}`))
 	if err != nil {
 		f.Fatal(err)
 	}
-	seeds := []string{
+	corpus := seeds.For(f)
+	for _, s := range []string{
 		`{"action":"e","client_payload":` + strings.TrimSuffix(strings.SplitN(string(good), `"client_payload":`, 2)[1], "}") + `}`,
 		`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\",\"signature\":\"s\",\"body\":\"b\"}"}}`,
-		`{"inputs":{"ma2h":"{\"v\":1,\"id\":\"m\"}"},"ref":"refs/heads/main"}`,
-		`{"client_payload":{}}`, `[]`, "\ufeff{}",
+		`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\",\"body\":\"CANARY\"}"}}`,
+		`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\",\"id\":\"CANARY\"}"}}`,
+		`{"client_payload":{"ma2h":"{\"v\":1.0,\"ID\":\"CANARY\",\"id\":\"m\"}"}}`,
+		`{"client_payload":{"ma2h":"{\"v\":2,\"id\":\"CANARY\"}"}}`,
+		`{"client_payload":{"ma2h":"CANARY"}}`, `{"client_payload":{"ma2h":{"CANARY":1}}}`, `{"client_payload":{"ma2h":"{\"v\":1,\"id\":7}"}}`,
+		`{"client_payload":{"MA2H":"{}","ma2h":null}}`, `{"client_payload":{"CANARY":1,"CANARY":2}}`,
+		`{"client_payload":null}`, `{"client_payload":{}}`, `{"action":"CANARY"}`, `[]`, `"CANARY"`, "", "CANARY", "\ufeff{}", "\ufeff\ufeff{}",
+		`{"inputs":{"ma2h":"{\"v\":1,\"id\":\"m\"}"},"ref":"refs/heads/main"}`, `{"inputs":{"ma2h":"{\"v\":1,\"id\":\"m\"}"},"client_payload":{"ma2h":"CANARY"}}`,
+		`{"inputs":["CANARY"],"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\"}"}}`, `{"inputs":{"ma2h":null},"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\"}"}}`,
+	} {
+		corpus.Add([]byte(s))
 	}
-	for _, s := range seeds {
-		f.Add([]byte(s))
-	}
+	corpus.Counted(24)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := parseEvent(text)
 		if err != nil {
-			if d.MessageID != "" {
+			if d.MessageID != "" || d.Header != nil || d.Body != nil {
 				t.Fatal("a delivery came with an error")
 			}
+			if errors.Is(err, ErrBadEvent) == errors.Is(err, ErrOtherEvent) || errors.Is(err, ErrNoEvent) {
+				t.Fatalf("%v is not one of the sentinels", err)
+			}
+			if strings.Contains(err.Error(), "CANARY") || len(err.Error()) > 200 {
+				t.Fatalf("the error quotes the event: %v", err)
+			}
 			return
+		}
+		id, signature, body, ok := theSecondReader(text)
+		if !ok || d.MessageID != id || string(d.Body) != body || d.Header.Get("MA2H-Signature") != signature || len(d.Header) > 1 {
+			t.Fatalf("the second reader finds %q, %q, %q (%t)", id, signature, body, ok)
 		}
 		// What was read packs into an event that reads the same.
 		again, err := Dispatch("e", d)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(d.Body) > 20<<10 {
+		if len(again) > maxPayload || len(d.Body)+len(signature) > 8<<10 {
 			return
 		}
 		d2, err := parseEvent(event(t, again))
-		if err != nil || d2.MessageID != d.MessageID || string(d2.Body) != string(d.Body) {
+		if err != nil || d2.MessageID != d.MessageID || string(d2.Body) != string(d.Body) || d2.Header.Get("MA2H-Signature") != signature {
 			t.Fatalf("read again: %v", err)
 		}
 	})

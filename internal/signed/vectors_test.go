@@ -13,6 +13,7 @@ import (
 
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/header"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/internal/signed"
 	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/internal/vectors"
@@ -190,9 +191,11 @@ func TestNumericPayloadHasThePinnedDigest(t *testing.T) {
 func FuzzAFlippedByteOfASignedBodyNeverVerifiesWithAnotherPayload(f *testing.F) {
 	v := find(f, "dp-001")
 	good := v.Bytes()
+	corpus := seeds.For(f)
 	for i := range good {
-		f.Add(i, byte(1))
+		corpus.Add(i, byte(1))
 	}
+	corpus.Counted(len(good))
 	f.Fuzz(func(t *testing.T, at int, flip byte) {
 		if at < 0 || at >= len(good) || flip == 0 {
 			return
