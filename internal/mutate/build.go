@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // project is a module, its mutants and where what is made of it is kept.
@@ -30,6 +31,8 @@ type project struct {
 	overlay map[string]string // source to mutated copy
 	digests map[string]string // of the mutated files
 	all     string            // digest of all sources of the module
+	atLeast time.Duration     // that tests with a mutant get
+	out     io.Writer
 }
 
 const hookPath = "github.com/ma2h/ma2h-go/internal/mutate/mutant"
@@ -40,7 +43,7 @@ func openProject(root, work string) (*project, error) {
 		return nil, err
 	}
 	dir, path, _ := strings.Cut(strings.TrimSpace(string(out)), "\t")
-	p := &project{root: dir, module: path, work: work, overlay: make(map[string]string), digests: make(map[string]string)}
+	p := &project{root: dir, module: path, work: work, overlay: make(map[string]string), digests: make(map[string]string), atLeast: 10 * time.Second, out: os.Stdout}
 	h := sha256.New()
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.HasSuffix(filepath.ToSlash(name), "internal/mutate") {

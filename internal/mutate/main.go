@@ -114,7 +114,7 @@ func (p *project) judgeAll(rs *results, only, with *regexp.Regexp, list bool) er
 		}
 		if list {
 			for _, m := range todo {
-				fmt.Println(m.Key)
+				fmt.Fprintln(p.out, m.Key)
 			}
 			continue
 		}
@@ -127,7 +127,7 @@ func (p *project) judgeAll(rs *results, only, with *regexp.Regexp, list bool) er
 			if s == nil {
 				s = &suite{dir: dir}
 				suites[dir] = s
-				progress("%s: building", dir)
+				p.progress("%s: building", dir)
 				var err error
 				if s.binary, err = p.build(dir); err != nil {
 					return err
@@ -141,9 +141,9 @@ func (p *project) judgeAll(rs *results, only, with *regexp.Regexp, list bool) er
 		for i, m := range todo {
 			r := p.judge(m, use)
 			counts[r.Status]++
-			progress("%s %d of %d, %s: %v", t.dir, i+1, len(todo), time.Since(begin).Round(time.Second), counts)
+			p.progress("%s %d of %d, %s: %v", t.dir, i+1, len(todo), time.Since(begin).Round(time.Second), counts)
 			if r.Status == survived || r.Status == unreached {
-				fmt.Printf("\n%s:%d: %s %s\n", m.File, m.Line, r.Status, strings.TrimPrefix(m.Key, m.File+" "))
+				fmt.Fprintf(p.out, "\n%s:%d: %s %s\n", m.File, m.Line, r.Status, strings.TrimPrefix(m.Key, m.File+" "))
 				if with.String() != "" {
 					continue
 				}
@@ -153,12 +153,12 @@ func (p *project) judgeAll(rs *results, only, with *regexp.Regexp, list bool) er
 			}
 		}
 	}
-	fmt.Println()
+	fmt.Fprintln(p.out)
 	return nil
 }
 
-func progress(format string, args ...any) {
-	fmt.Printf("\r\x1b[K"+format, args...)
+func (p *project) progress(format string, args ...any) {
+	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
 }
 
 var errKeys = errors.New("survivors.txt has a reason without a mutant, or a mutant without a reason")

@@ -62,9 +62,9 @@ func (p *project) compare(rs *results, allowed map[string]string, only *regexp.R
 		dead := r.Status == killed || r.Status == timeout
 		switch {
 		case dead && allowed[m.Key] != "":
-			fmt.Printf("listed, and killed by %s: %s\n", r.By, m.Key)
+			fmt.Fprintf(p.out, "listed, and killed by %s: %s\n", r.By, m.Key)
 		case !dead && allowed[m.Key] == "":
-			fmt.Printf("%s, and not listed: %s\n", r.Status, m.Key)
+			fmt.Fprintf(p.out, "%s, and not listed: %s\n", r.Status, m.Key)
 		default:
 			continue
 		}
@@ -72,7 +72,7 @@ func (p *project) compare(rs *results, allowed map[string]string, only *regexp.R
 	}
 	for k := range allowed {
 		if !known[k] {
-			fmt.Printf("listed, and no mutant: %s\n", k)
+			fmt.Fprintf(p.out, "listed, and no mutant: %s\n", k)
 			failed++
 		}
 	}

@@ -48,7 +48,7 @@ const (
 
 // run runs tests of the suite and reports how that ended.
 func (p *project) run(s *suite, pattern string, limit time.Duration, env ...string) (out []byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Second)
 	defer cancel()
 	const script = `ulimit -v "$0" 2>/dev/null; exec "$@"`
 	cmd := exec.CommandContext(ctx, "sh", "-c", script, strconv.Itoa(memory),
@@ -99,9 +99,9 @@ func (p *project) measure(s *suite, with *regexp.Regexp) error {
 		if t.Took > slow && len(subtests) > 0 {
 			names = append(names, subtests...)
 		}
-		progress("%s: measuring, %d to go: %s %.1fs", s.dir, len(names), t.Name, t.Took.Seconds())
+		p.progress("%s: measuring, %d to go: %s %.1fs", s.dir, len(names), t.Name, t.Took.Seconds())
 		if t.Failed {
-			fmt.Printf("\n%s %s fails without a mutant, or takes too long, and is left out\n", s.dir, t.Name)
+			fmt.Fprintf(p.out, "\n%s %s fails without a mutant, or takes too long, and is left out\n", s.dir, t.Name)
 		}
 		s.tests = append(s.tests, t)
 	}
@@ -199,7 +199,7 @@ func (p *project) judge(m Mutant, suites []*suite) result {
 	r := result{Key: m.Key, Status: unreached, File: p.digests[m.File], All: p.all}
 	for _, s := range suites {
 		for _, batch := range s.batches(m.ID) {
-			limit := 10 * time.Second
+			limit := p.atLeast
 			names := make([]string, len(batch))
 			for i, t := range batch {
 				limit += 10 * t.Took
