@@ -80,6 +80,9 @@ func (in *Inbox) Consume(ctx context.Context, handler func(context.Context, *Dir
 }
 
 func (in *Inbox) newConsumer(handler func(context.Context, *Directive) error, opts ConsumeOptions) (*consumer, error) {
+	if err := in.made(); err != nil {
+		return nil, err
+	}
 	bad := func(field, section, format string, args ...any) error {
 		return invalid("ConsumeOptions."+field, section, format, args...)
 	}

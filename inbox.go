@@ -175,6 +175,10 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 // most once, are left to the loop; Consume does both.
 func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
+		if err := in.made(); err != nil {
+			yield(nil, err)
+			return
+		}
 		drains := in.drains()
 		for {
 			rows, lapses, err := drains.next(ctx, 0)
@@ -255,9 +259,16 @@ const maxRows = 1000
 // entry stays hidden.
 const defaultVisibility = 60 * time.Second
 
-func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+func (in *Inbox) made() error {
 	if in == nil || in.client == nil {
-		return endpoints{}, fmt.Errorf("%w: Inbox", ErrZeroValue)
+		return fmt.Errorf("%w: Inbox", ErrZeroValue)
+	}
+	return nil
+}
+
+func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+	if err := in.made(); err != nil {
+		return endpoints{}, err
 	}
 	caps, err := in.client.capabilities(ctx, false)
 	if err != nil {

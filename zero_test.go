@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,24 @@ func TestAValueThatNoConstructorMadeSaysSo(t *testing.T) {
 			"Deliver":            func() error { _, err := r.Deliver(ctx, ma2h.Delivery{}); return err },
 			"Resumer.Response":   func() error { return r.Response(ctx, nil) },
 			"Process":            func() error { return h.Process(ctx, http.Header{}, nil).Err },
+			"Shutdown":           func() error { return h.Shutdown(ctx) },
+			"ServeHTTP": func() error {
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))); w.Code != 503 {
+					t.Errorf("a %s CallbackHandler answers %d", name, w.Code)
+				}
+				return ma2h.ErrZeroValue
+			},
+			"Consume": func() error {
+				return in.Consume(ctx, func(context.Context, *ma2h.Directive) error { return nil }, ma2h.ConsumeOptions{Authorize: ma2h.AllowFrom()})
+			},
+			"All": func() error {
+				for _, err := range in.All(ctx) {
+					return err
+				}
+				return nil
+			},
+			"Entry.Ack": func() error { return new(ma2h.Entry).Ack(ctx, "") },
 		}
 		for call, f := range calls {
 			if err := f(); !errors.Is(err, ma2h.ErrZeroValue) {
