@@ -400,6 +400,22 @@ func TestACancelWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 	})
 }
 
+// What does not decode as a whole says nothing, whatever a part of it says.
+//
+// req: CAN-04
+func TestAnAnswerToACancelThatDoesNotDecodeIsNotBelieved(t *testing.T) {
+	s := &stub{answer: func(r *http.Request) *http.Response {
+		if r.Method == http.MethodGet {
+			return canned(200, view())
+		}
+		return canned(200, `{"id":"msg_1","status":"cancelled","error":7}`)
+	}}
+	err := connect(t, s.config()).Cancel(t.Context(), "msg_1")
+	if end, ok := errors.AsType[*ma2h.TerminalError](err); !ok || end.Status != types.StatusAnswered || s.calls.Load() != 2 {
+		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+}
+
 // An answer to one question is never the answer to another of the same humans.
 func TestAnAnswerToAnotherQuestionApprovesNothing(t *testing.T) {
 	c := connect(t, always(200, view()).config())
