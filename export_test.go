@@ -68,3 +68,6 @@ func RunOn(ctx context.Context, ledger Ledger, act Act, do func(context.Context)
 
 // Live is how many deliveries and acts a store holds.
 func (s *MemoryStore) Live() (jtis, acts int64) { return s.jtis.live.Load(), s.acts.live.Load() }
+
+// SetLedger gives an Inbox another ledger.
+func (in *Inbox) SetLedger(l Ledger) { in.cfg.Ledger = l }
