@@ -80,6 +80,7 @@ func HMACKeyHex(s string) Key {
 	return hmacKey("HMACKeyHex", b)
 }
 
+// hmacKey keeps secret, which nobody else has.
 func hmacKey(constructor string, secret []byte) Key {
 	if len(secret) < minHMACKey {
 		return badKey(constructor, "is %d bytes, below %d", len(secret), minHMACKey)
@@ -87,7 +88,6 @@ func hmacKey(constructor string, secret []byte) Key {
 	if len(bytes.Trim(secret, "\x00")) == 0 || len(bytes.TrimSpace(secret)) == 0 {
 		return badKey(constructor, "is all zero or blank")
 	}
-	secret = bytes.Clone(secret)
 	macs := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
 	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
@@ -128,9 +128,9 @@ func Ed25519KeyPEM(b []byte) Key {
 	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
 		return badKey("Ed25519KeyPEM", "is not one PEM block PUBLIC KEY")
 	}
-	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
+	pub, _ := x509.ParsePKIXPublicKey(block.Bytes)
 	key, ok := pub.(ed25519.PublicKey)
-	if err != nil || !ok {
+	if !ok {
 		return badKey("Ed25519KeyPEM", "is not an ed25519 key")
 	}
 	return Ed25519Key(key)

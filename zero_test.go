@@ -23,10 +23,14 @@ func TestAValueThatNoConstructorMadeSaysSo(t *testing.T) {
 			v, s, in, r, h = nil, nil, nil, nil, nil
 		}
 		calls := map[string]func() error{
-			"Notify":        func() error { _, err := c.Notify(ctx, ma2h.Notify{Title: "x"}); return err },
-			"Ask":           func() error { _, err := c.Ask(ctx, ma2h.Ask{}); return err },
-			"Task":          func() error { _, err := c.Task(ctx, ma2h.Task{}); return err },
-			"Approve":       func() error { _, err := c.Approve(ctx, approval); return err },
+			"Notify":  func() error { _, err := c.Notify(ctx, ma2h.Notify{Title: "x"}); return err },
+			"Ask":     func() error { _, err := c.Ask(ctx, ma2h.Ask{}); return err },
+			"Task":    func() error { _, err := c.Task(ctx, ma2h.Task{}); return err },
+			"Approve": func() error { _, err := c.Approve(ctx, approval); return err },
+			"Approve without a key": func() error {
+				_, err := c.Approve(ctx, ma2h.Approval{Title: "x", By: []string{"human:alice"}})
+				return err
+			},
 			"AskApproval":   func() error { _, err := c.AskApproval(ctx, approval); return err },
 			"AwaitApproval": func() error { _, err := c.AwaitApproval(ctx, "m", approval); return err },
 			"AskFor":        func() error { _, err := ma2h.AskFor[struct{ A string }](ctx, c, ma2h.Ask{}); return err },
