@@ -162,6 +162,44 @@ func TestABatchWithNewsIsNewsHoweverSoonItIsOver(t *testing.T) {
 	}
 }
 
+// What there is no room for is as if it had never come.
+func TestAnAcknowledgmentThatDidNotFitMayComeAgain(t *testing.T) {
+	a := newAcker(&Inbox{})
+	none := func() string { return "" }
+	for i := range maxPendingAcks {
+		if !a.add(strconv.Itoa(i), none) {
+			t.Fatal(i)
+		}
+	}
+	if a.add("one more", none) {
+		t.Error("it was taken past the bound")
+	}
+	batch, _ := a.next()
+	a.settle(batch, nil)
+	if !a.add("one more", none) || a.add("one more", none) {
+		t.Error("it is not taken once there is room, or twice")
+	}
+}
+
+func TestABatchThatIsRefusedAsAWholeIsHalvedAndStaysPending(t *testing.T) {
+	a := newAcker(&Inbox{})
+	for i := range 8 {
+		a.add(strconv.Itoa(i), func() string { return "" })
+	}
+	batch, _ := a.next()
+	a.settle(batch, &APIError{Status: 413})
+	if len(a.queue) != 8 || len(a.pending) != 8 || a.most != 4 {
+		t.Errorf("%d queued, %d pending, next %d", len(a.queue), len(a.pending), a.most)
+	}
+	// One that fails otherwise is given up, for the Hub delivers it again, and
+	// makes no batch longer.
+	batch, _ = a.next()
+	a.settle(batch, ErrUnauthenticated)
+	if len(batch) != 4 || len(a.queue) != 4 || len(a.pending) != 4 || a.most != 4 {
+		t.Errorf("%d of %d queued, %d pending, next %d", len(batch), len(a.queue), len(a.pending), a.most)
+	}
+}
+
 // GiveUpOnTooMany has the consumers of in remember as many directives that
 // went to DeadLetter as they can.
 func (in *Inbox) GiveUpOnTooMany() {

@@ -71,3 +71,6 @@ func (s *MemoryStore) Live() (jtis, acts int64) { return s.jtis.live.Load(), s.a
 
 // SetLedger gives an Inbox another ledger.
 func (in *Inbox) SetLedger(l Ledger) { in.cfg.Ledger = l }
+
+// Config is what an Inbox was made of.
+func (in *Inbox) Config() InboxConfig { return in.cfg }

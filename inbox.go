@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ma2h/ma2h-go/internal/header"
@@ -314,15 +315,15 @@ func (ep endpoints) lapse(begin time.Time) time.Time {
 }
 
 func (ep endpoints) drain(most int, wait time.Duration) string {
-	if most <= 0 || most > ep.maxBatch {
+	if most == 0 {
 		most = ep.maxBatch
 	}
-	q := url.Values{"max": {strconv.Itoa(most)}}
+	q := url.Values{"max": {strconv.Itoa(min(most, ep.maxBatch))}}
 	if s := int(wait / time.Second); s > 0 {
 		q.Set("wait", strconv.Itoa(s))
 	}
 	sep := "?"
-	if u, err := url.Parse(ep.pollURL); err == nil && u.RawQuery != "" {
+	if strings.Contains(ep.pollURL, "?") {
 		sep = "&"
 	}
 	return ep.pollURL + sep + q.Encode()
@@ -359,8 +360,7 @@ func (in *Inbox) rejected(r row, err error) *RejectedError {
 	var w struct {
 		ID string `json:"id"`
 	}
-	if e, err := r.entry(); err == nil {
-		_ = types.Decode(e.Directive, &w)
-	}
+	e, _ := r.entry()
+	_ = types.Decode(e.Directive, &w)
 	return &RejectedError{ID: clean(w.ID, limits.MaxQuoted), Err: err}
 }
