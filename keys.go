@@ -143,7 +143,7 @@ func (k Key) From(t time.Time) Key { k.notBefore = t; return k }
 func (k Key) Until(t time.Time) Key { k.notAfter = t; return k }
 
 func (k *Key) valid(now time.Time) bool {
-	return (k.notBefore.IsZero() || !now.Before(k.notBefore)) && (k.notAfter.IsZero() || !now.After(k.notAfter))
+	return !now.Before(k.notBefore) && (k.notAfter.IsZero() || !now.After(k.notAfter))
 }
 
 func (k *Key) check() error {
@@ -152,7 +152,7 @@ func (k *Key) check() error {
 		return k.err
 	case k.alg == "":
 		return invalid("Key", "§9.2", "is the zero Key")
-	case !k.notBefore.IsZero() && !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
+	case !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
 		return invalid("Key", "§9.2", "ends before it begins")
 	}
 	return nil
@@ -209,7 +209,7 @@ func (k *Key) usedBy(s *Sealer) bool {
 	case k.secret != nil:
 		return s.usesKey(k.secret())
 	}
-	return len(k.public) > 0 && s.usesKey(k.public)
+	return s.usesKey(k.public)
 }
 
 // KeyRing is the keys of one purpose, in order of preference. It prints as

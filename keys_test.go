@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,25 @@ func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 			_, err = v.Response(t.Context(), other.header(t, "response", trustBody, trustUnix, "j"), []byte(trustBody))
 			refusedAs(t, err, ErrSignature)
 		})
+	}
+}
+
+func TestAKeyAndARingPrintWhatTheyAreAndNothingOfIt(t *testing.T) {
+	key := HMACKey(trustSecret)
+	for want, v := range map[string]any{
+		"Key{alg=hmac-sha256}":        key,
+		"Key{alg=ed25519}":            Ed25519Key(trustPublic(0)),
+		"KeyRing{keys=2}":             Keys(key, key),
+		`KeyRing{keys="from a func"}`: KeysFunc(func(context.Context) ([]Key, error) { return nil, nil }),
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			if got := fmt.Sprintf(verb, v); got != want {
+				t.Errorf("%s prints %s, not %s", verb, got, want)
+			}
+		}
+		if got := v.(slog.LogValuer).LogValue().String(); got != want {
+			t.Errorf("logged as %s, not %s", got, want)
+		}
 	}
 }
 

@@ -111,9 +111,6 @@ func (c *Client) recall(ctx context.Context, m *types.Message) (Submit, error) {
 	if m.IdempotencyKey == "" {
 		return Submit{}, nil
 	}
-	if err := contextError(ctx); err != nil {
-		return Submit{}, fmt.Errorf("ma2h: nothing was sent: %w", err)
-	}
 	kept, err := c.cfg.Outbox.GetSubmit(ctx, c.submitKey(m))
 	if err != nil {
 		return Submit{}, storeError(err)

@@ -277,6 +277,9 @@ func TestAKeyThatTheHubHasForgottenIsNotSentAgainUnlessNamed(t *testing.T) {
 				hub.ForgetRequests()
 				a := shipOrHold("k")
 				a.ResendExpiredKey = c.name
+				if c.name {
+					hub.Fault(ma2htest.Status(503, 1).On(ma2htest.Submit)) // resent as any other
+				}
 				_, err := run(t, hub, "run_2", box).Ask(t.Context(), a)
 				wants(t, err, c.want)
 				if c.want != nil {
@@ -285,7 +288,7 @@ func TestAKeyThatTheHubHasForgottenIsNotSentAgainUnlessNamed(t *testing.T) {
 					}
 					return
 				}
-				if again := submits(hub); len(again) != 1 || !bytes.Equal(again[0], sent[0]) {
+				if again := submits(hub); len(again) != 1+btoi(c.name) || !bytes.Equal(again[0], sent[0]) || !bytes.Equal(again[len(again)-1], sent[0]) {
 					t.Errorf("%d submits, or another one than before", len(again))
 				}
 			})
@@ -333,6 +336,26 @@ func TestAKeyThatTheHubForgetsMeanwhileIsNotSentAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Attempts that cannot have been taken do not age a new question.
+//
+// report: B021
+func TestANewQuestionOutlastsAnOutageOfMoreThanADay(t *testing.T) {
+	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+		up := time.Now().Add(30 * time.Hour)
+		c := run(t, hub, "run_1", box, func(c *ma2h.Config) {
+			base := c.HTTPClient.Transport
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if time.Now().Before(up) && r.Method == http.MethodPost {
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+				}
+				return base.RoundTrip(r)
+			})}
+		})
+		mustAsk(t, c, shipOrHold("k"))
+		hub.RequireMessages(t, 1)
+	})
 }
 
 // report: B021
@@ -564,7 +587,7 @@ func TestAnEntryOfTheOutboxPrintsNothingOfItsContent(t *testing.T) {
 	}
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "submit", s)
-	if strings.Contains(log.String(), "canary") {
+	if strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "Submit{size=6}") || fmt.Sprint(s) != "Submit{size=6}" {
 		t.Errorf("logged %q", log.String())
 	}
 }
