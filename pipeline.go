@@ -58,7 +58,7 @@ const settleTime = 10 * time.Second
 // commit. Every mouth of the library feeds it, so each rule is written once.
 type pipeline struct {
 	ledger  Ledger
-	replay  ReplayStore   // nil: the delivery was not signed, or is claimed already
+	replay  ReplayStore   // of deliveries that were signed
 	lease   time.Duration // how long an act may take
 	inDoubt func(context.Context, Act) (Doubt, error)
 	// patient has a claim outlast the caller's context: a Hub that hangs up
@@ -121,7 +121,7 @@ func failedToAct(err error) bool {
 // claimReplay takes the delivery's jti provisionally. The returned function
 // makes it final or gives it back.
 func (p *pipeline) claimReplay(ctx context.Context, d delivery) (func(context.Context, bool), error) {
-	if p.replay == nil || d.jti == "" {
+	if d.jti == "" {
 		return func(context.Context, bool) {}, nil
 	}
 	state, err := p.replay.ClaimJTI(ctx, d.jti, p.lease, d.keep)

@@ -78,6 +78,44 @@ func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 	}
 }
 
+// A copy of the same bytes may be acted on between the look and the claim.
+//
+// req: HND-04
+// report: B081
+func TestACopyThatWasActedOnMeanwhileIsDone(t *testing.T) {
+	for name, row := range map[string]struct {
+		acted  bool
+		failed error
+		status int
+		reason error
+	}{
+		"acted on":        {true, nil, 200, ErrAlreadyActed},
+		"not acted on":    {false, nil, 401, ErrReplay},
+		"nobody can tell": {false, errors.New("down"), 503, ErrStoreUnavailable},
+	} {
+		r := newCallbackRig(t)
+		r.store.before["ClaimJTI"] = func() { // the other process, on the same stores
+			ctx, act := context.Background(), ActOf(pushed(t, trustBody), trustAgent)
+			if st, err := r.store.Store.ClaimJTI(ctx, "jti\x00Keys\x00"+trustAgent+"\x00j", 0, time.Minute); st != Fresh || err != nil {
+				t.Error(st, err)
+			}
+			if row.acted {
+				if err := r.store.Store.Commit(ctx, act, reserve(t, r.store, act)); err != nil {
+					t.Error(err)
+				}
+			}
+			r.store.fail["Lookup"] = row.failed
+		}
+		out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody))
+		if out.Status != row.status || !errors.Is(out.Err, row.reason) || len(r.acts()) != 0 {
+			t.Errorf("%s: %v %v", name, out, out.Err)
+		}
+		if d := fmt.Sprint(r.store.diary()); d != "[Lookup ClaimJTI Lookup]" {
+			t.Errorf("%s: store calls %s", name, d)
+		}
+	}
+}
+
 func TestTwoThatTakeOverOneDoubtActOnce(t *testing.T) {
 	r := newCallbackRig(t)
 	act := ActOf(pushed(t, trustBody), trustAgent)
