@@ -239,9 +239,9 @@ func (p *pipeline) settle(ctx context.Context, act Act, token Token, err error) 
 
 // retrySettle tries a few times, because what it records has happened.
 func retrySettle(ctx context.Context, f func() error) error {
-	var err error
-	for wait := 50 * time.Millisecond; ; wait *= 4 {
-		if err = f(); err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) || wait > 3*time.Second {
+	for _, wait := range [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond} {
+		err := f()
+		if err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) {
 			return err
 		}
 		select {
@@ -250,6 +250,7 @@ func retrySettle(ctx context.Context, f func() error) error {
 			return err
 		}
 	}
+	return f()
 }
 
 func actStateError(s ActState) error {
