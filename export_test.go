@@ -26,6 +26,7 @@ var (
 	SealKeyBytes = sealKeyBytes
 	TrustMemory  = trustMemory
 	Claims       = claims
+	StoreError   = storeError
 )
 
 const (

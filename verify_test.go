@@ -184,6 +184,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 		{"an empty ring", "Keys", func(c *VerifierConfig) { c.Keys = Keys() }},
 		{"no agent id", "AgentID", func(c *VerifierConfig) { c.AgentID = "" }},
 		{"an agent id of 513 bytes", "AgentID", func(c *VerifierConfig) { c.AgentID = strings.Repeat("a", limits.MaxIDLen+1) }},
+		{"an agent id with a line end", "AgentID", func(c *VerifierConfig) { c.AgentID = "deploybot\ndev" }},
 		{"no replay store", "Replay", func(c *VerifierConfig) { c.Replay = nil }},
 		{"a negative window", "Window", func(c *VerifierConfig) { c.Window = -time.Second }},
 		{"a window below a second", "Window", func(c *VerifierConfig) { c.Window = time.Second - 1 }},
@@ -301,6 +302,72 @@ func TestTheBoundOnABodyIsInclusive(t *testing.T) {
 	}
 	_, err := trustVerifier(t, openReplay{}).Response(t.Context(), h, []byte(padded+" "))
 	refusedAs(t, err, ErrMalformed)
+}
+
+// Each refusal says what it is about, and nothing of the content.
+func TestAMalformedDeliverySaysWhatIsWrong(t *testing.T) {
+	for name, row := range map[string]struct {
+		old, with string
+		genuine   bool // the signature is of what is sent
+		says      string
+	}{
+		"too long":             {`}}`, `}}` + strings.Repeat(" ", 1<<20), false, "bytes, over 1048576"},
+		"no JSON":              {`}}`, `}`, false, "not valid JSON at byte"},
+		"no version":           {`"ma2h_version":"0.3",`, ``, false, "ma2h_version"},
+		"no message":           {`"in_reply_to":"msg_01HZXASK0001",`, ``, false, "in_reply_to"},
+		"a flag of a shape":    {`"edited":false`, `"edited":"no"`, true, "edited"},
+		"a resolution of none": {`"answered"`, `"ignored"`, true, "resolution is ignored"},
+	} {
+		body := strings.Replace(trustBody, row.old, row.with, 1)
+		signed := trustBody
+		if row.genuine {
+			signed = body
+		}
+		_, err := trustVerifier(t, openReplay{}).Response(t.Context(), hubSigner{}.header(t, "response", signed, trustUnix, "j"), []byte(body))
+		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// req: SGA-01
+func TestAnAcknowledgmentIsReadOnceAndAsItWasSigned(t *testing.T) {
+	store := newSpyStore(t, newTrustClock().Now)
+	v := trustVerifier(t, store)
+	h := hubSigner{}.header(t, "ack", trustAck, trustUnix, "j")
+	ack, err := v.Ack(t.Context(), h, []byte(trustAck))
+	if err != nil || ack.InReplyTo != "msg_1" || ack.By != "agent:deploybot/dev-team" || ack.Note != "on it" {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+	ack, err = v.Ack(t.Context(), h, []byte(trustAck))
+	refusedAs(t, err, ErrReplay)
+	if ack != nil {
+		t.Errorf("a replay gives %+v", ack)
+	}
+	store.diary()
+	ack, err = v.Ack(t.Context(), http.Header{}, []byte(trustAck))
+	refusedAs(t, err, ErrSignature)
+	if ack != nil || store.diary() != nil {
+		t.Errorf("without a signature: %+v", ack)
+	}
+}
+
+// What a store says of itself, of its caller's context or of a Hub stays what
+// it is; anything else is a store that is not available.
+func TestAnErrorOfAStoreIsOneThatCallersKnow(t *testing.T) {
+	for _, e := range []error{
+		context.Canceled, context.DeadlineExceeded, ErrUnsupported, &APIError{Status: 404}, ErrStoreFull, ErrStoreUnavailable, ErrLeaseLost, ErrOutcomeUnknown,
+	} {
+		wrapped := fmt.Errorf("store: %w", e)
+		if got := StoreError(wrapped); got != wrapped {
+			t.Errorf("%v became %v", wrapped, got)
+		}
+	}
+	for _, e := range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrReplay} {
+		if got := StoreError(e); !errors.Is(got, ErrStoreUnavailable) || !errors.Is(got, e) {
+			t.Errorf("%v became %v", e, got)
+		}
+	}
 }
 
 // The checks run in one order, so a delivery that breaks all of the rules is

@@ -35,9 +35,6 @@ func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
 
 // await is Wait with the message.
 func (c *Client) await(ctx context.Context, id string) (*Message, error) {
-	if err := c.made(); err != nil {
-		return nil, err
-	}
 	base, err := c.messageURL(id, "")
 	if err != nil {
 		return nil, err

@@ -188,7 +188,7 @@ func (r *rewriter) part(s ast.Stmt) {
 func (r *rewriter) list(list []ast.Stmt, guard bool) {
 	for i, s := range list {
 		last := i == len(list)-1
-		drop := droppable(s)
+		drop := droppable(s) && !r.cancels(s)
 		switch s.(type) {
 		case *ast.ReturnStmt, *ast.BranchStmt:
 			// Alone it is what the condition's own mutants remove.
@@ -212,6 +212,17 @@ func (r *rewriter) list(list []ast.Stmt, guard bool) {
 	}
 }
 
+// cancels reports a deferred cancel of a context, which frees its timer, and
+// which go vet sees to.
+func (r *rewriter) cancels(s ast.Stmt) bool {
+	d, ok := s.(*ast.DeferStmt)
+	t := types.Type(nil)
+	if ok {
+		t = r.info.TypeOf(d.Call.Fun)
+	}
+	return t != nil && t.String() == "context.CancelFunc"
+}
+
 func droppable(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -221,7 +232,7 @@ func droppable(s ast.Stmt) bool {
 		}
 		switch f := call.Fun.(type) {
 		case *ast.SelectorExpr:
-			return f.Sel.Name != "LogAttrs" // what is logged is no check
+			return f.Sel.Name != "LogAttrs" && f.Sel.Name != "log" // what is logged is no check
 		case *ast.Ident:
 			return f.Name != "panic"
 		}
