@@ -93,7 +93,7 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	reply, err := c.send.Once(ctx, call)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, contextError(ctx)
+		return nil, nil // the pause that follows says so
 	case err != nil:
 		switch {
 		case transport.Misconfigured(err):
