@@ -115,7 +115,7 @@ func trustHead(t testing.TB, jti string) http.Header {
 	return hubSigner{}.header(t, "response", trustBody, trustUnix, jti)
 }
 
-// req: HND-01 HND-05 HND-06 HND-09 HND-11
+// req: HND-01 HND-05 HND-06 HND-09 HND-11 RES-10
 // report: B066
 func TestEachPushGetsTheAnswerThatKeepsTheHubRight(t *testing.T) {
 	second := strings.Replace(trustBody, "res_01HZXR3SOLVE", "res_second", 1)
@@ -254,6 +254,7 @@ func reserve(t testing.TB, l *spyStore, act Act) Token {
 // Whatever the caller's function returns says nothing about the delivery.
 //
 // req: HND-05 HND-07
+// report: B111
 func TestAHandlerThatFailsIsAnswered503WhateverItsErrorWraps(t *testing.T) {
 	for _, e := range []error{
 		errors.New("no"), ErrMalformed, ErrAlreadyActed, ErrSignature, ErrReplay, ErrStale, ErrAddressee, ErrNotAuthorized, ErrSecondResolution, ErrUnboundPayload,
@@ -378,7 +379,7 @@ func TestAPushRunsThroughItsStepsInOneOrder(t *testing.T) {
 	}
 }
 
-// req: HND-03
+// req: HND-03 SGR-02 AMB-06 AMB-15
 func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	forged := hubSigner{secret: "the secret of a forger"}.header(t, "response", trustBody, trustUnix, "j")
 	bearer := func(c *CallbackConfig, _ *VerifierConfig) { c.BearerToken = []string{"new-token", "old-token"} }
@@ -397,6 +398,8 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 		{"old token", bearer, false, http.Header{"Authorization": {"Bearer old-token"}}, 200},
 		{"right token, scheme in lower case", bearer, false, http.Header{"Authorization": {"bearer new-token"}}, 200},
 		{"right token, header map of another make", bearer, false, http.Header{"authorization": {"Bearer new-token"}}, 200},
+		{"right token, no signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": nil}, 401},
+		{"right token, an empty signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": {""}}, 401},
 		{"right token, bad signature", bearer, true, http.Header{"Authorization": {"Bearer new-token"}}, 401},
 		{"wrong token", bearer, false, http.Header{"Authorization": {"Bearer new-tokem"}}, 401},
 		{"a longer token", bearer, false, http.Header{"Authorization": {"Bearer new-token2"}}, 401},
@@ -433,7 +436,7 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	}
 }
 
-// req: HND-02
+// req: HND-02 AMB-05 GO-12
 func TestWhereTheRequestSaysItCameToDoesNotCount(t *testing.T) {
 	r := newCallbackRig(t)
 	mux := http.NewServeMux()
@@ -638,6 +641,7 @@ func TestABodyThatMiddlewareHasReadIsAnswered5xxAndLogged(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B076 B109
 func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	n := 200
@@ -669,6 +673,7 @@ func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B081
 func TestACopyThatComesDuringTheActIsSentAwayAndServedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -806,7 +811,7 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: HND-06
+// req: HND-07
 // report: B075
 func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 	memory := TrustMemory(t, MemoryConfig{})

@@ -60,7 +60,6 @@ const fullDoc = `{"ma2h_version":"0.4","max_body_bytes":65536,"max_part_bytes":2
 	`"retention_days":30,"replay_window_seconds":120,"inbound":{"enabled":true,"signature_algs":["ed25519"]},"ack":{"enabled":true,"signature_algs":["ed25519"]},` +
 	`"presence":{"enabled":true,"freshness_seconds":90},"sessions":{"enabled":true},"later":[{"a":null}]}`
 
-// req: DISC-01
 func TestManyFirstUsersFetchTheDocumentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &discovery{doc: func(int) *http.Response { time.Sleep(time.Second); return canned(200, fullDoc) }}
@@ -151,6 +150,7 @@ func TestAStaleDocumentIsBetterThanNone(t *testing.T) {
 	})
 }
 
+// req: DISC-01
 func TestAHubThatDoesNotSayStillGetsTheMessage(t *testing.T) {
 	for name, doc := range map[string]func(int) *http.Response{
 		"404":                func(int) *http.Response { return canned(404, "") },
@@ -376,7 +376,7 @@ func TestAMessageIsStampedWithTheLowestMinorThatTheHubTakes(t *testing.T) {
 	}
 }
 
-// req: DISC-15 RL-04 ENV-09
+// req: DISC-15 RL-04 ENV-09 AMB-18
 func TestALimitIsHeldAtItsValueAndRefusedOnePast(t *testing.T) {
 	caps := func(edit func(*types.Capability)) ma2htest.Options { return ma2htest.Options{Capability: edit} }
 	overhead := len(`{"kind":"text","text":""}`)

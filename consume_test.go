@@ -228,7 +228,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 	}
 }
 
-// report: B074
+// req: INB-12, INB-14
 func TestAnErrorOfTheHandlerIsAFailureWhateverItWraps(t *testing.T) {
 	for _, sentinel := range []error{
 		ma2h.ErrAlreadyActed, ma2h.ErrReplay, ma2h.ErrInFlight, ma2h.ErrInDoubt, ma2h.ErrSecondResolution, ma2h.ErrNotAuthorized,
@@ -643,6 +643,7 @@ func TestADrainAsksForNoMoreThanThereAreFreeHandsFor(t *testing.T) {
 	})
 }
 
+// report: B025
 func TestAHubThatDoesNotHoldOrHideIsNotAskedInALoop(t *testing.T) {
 	// It does not hold.
 	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {

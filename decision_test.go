@@ -357,7 +357,7 @@ func TestACancelAndAnAnswerHaveOneWinner(t *testing.T) {
 	t.Logf("%d cancelled, %d answered", cancelled, lost)
 }
 
-// req: CAN-04 TSK-02 CAN-06
+// req: CAN-04 TSK-02 CAN-06 AMB-22 AMB-23
 func TestWhatCannotBeCancelledStaysAsItIs(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		task, err := c.Task(t.Context(), rotate("t"))

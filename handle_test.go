@@ -18,6 +18,7 @@ import (
 // away: the handles of every release are read by all later ones.
 const goldenHandles = 4
 
+// req: SUB-16
 func TestTheHandlesOfEveryReleaseAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/handles/*.json")
 	if err != nil || len(files) != goldenHandles {
@@ -47,6 +48,7 @@ func TestTheHandlesOfEveryReleaseAreRead(t *testing.T) {
 	}
 }
 
+// req: SUB-16
 func TestAHandleSurvivesAsAString(t *testing.T) {
 	long := strings.Repeat("ö", limits.MaxIDLen/2)
 	for _, h := range []Handle{

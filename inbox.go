@@ -349,7 +349,7 @@ func (in *Inbox) open(ctx context.Context, r row, lapses time.Time) (opened, err
 	if err != nil {
 		return opened{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	from, d, err := in.cfg.Verifier.directive(ctx, sig, w.Directive)
+	from, d, err := in.cfg.Verifier.within(in.client.replayWindow()).directive(ctx, sig, w.Directive)
 	if err != nil {
 		return opened{}, err
 	}

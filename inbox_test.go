@@ -281,7 +281,7 @@ func TestAnInboxRefusesABadConfiguration(t *testing.T) {
 	hub.RequireRequests(t, "", 0)
 }
 
-// req: INB-01 INB-04 DISC-02
+// req: INB-01 INB-04 DISC-02 DISC-05
 func TestADrainAsksForWhatTheCapabilityDocumentAllows(t *testing.T) {
 	for name, row := range map[string]struct {
 		batch int64
@@ -330,7 +330,7 @@ func TestADrainAsksForWhatTheCapabilityDocumentAllows(t *testing.T) {
 	}
 }
 
-// req: INB-01 DISC-02
+// req: INB-01 DISC-02 DISC-05
 func TestTheMailboxIsWhereTheCapabilityDocumentSaysAndNeverElsewhere(t *testing.T) {
 	const own = "https://hub.test"
 	for name, row := range map[string]struct {
@@ -372,7 +372,7 @@ func TestTheMailboxIsWhereTheCapabilityDocumentSaysAndNeverElsewhere(t *testing.
 	}
 }
 
-// req: INB-01 DISC-02
+// req: DISC-02 INB-20 DISC-05
 func TestWhatIsDrainedLapsesWhenTheHubSays(t *testing.T) {
 	for said, want := range map[int64]time.Duration{0: time.Minute, 5: 5 * time.Second, 3600: time.Hour, 86400: 24 * time.Hour, 86401: 24 * time.Hour, 1<<53 - 1: 24 * time.Hour} {
 		withMail(t, mailSetup{hub: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.VisibilityTimeoutSeconds = said }}}, func(t *testing.T, m *mail) {
@@ -388,7 +388,7 @@ func TestWhatIsDrainedLapsesWhenTheHubSays(t *testing.T) {
 	}
 }
 
-// req: INB-02 INB-03
+// req: INB-02 INB-03 VER-07 INB-04 AMB-10 AMB-31
 func TestARowThatIsNoEntryIsRejectedAndTheOthersAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good := signedRow(t, trustDirective, "good")
@@ -649,7 +649,7 @@ func TestPresenceHasALastSeenUnlessItIsUnknown(t *testing.T) {
 	}
 }
 
-// req: HND-09
+// req: HND-09 AMB-26
 // report: B091
 func TestAWebhookTakesDirectivesAndNoOtherKindOfEntry(t *testing.T) {
 	r := newCallbackRig(t)
@@ -856,7 +856,7 @@ func TestALoopOverABurstDoesNotPause(t *testing.T) {
 	})
 }
 
-// req: INB-01 DISC-02 VER-05
+// req: INB-01 DISC-02 VER-05 DISC-05
 func TestAHubThatOffersNoMailboxIsAskedForNothing(t *testing.T) {
 	for name, edit := range map[string]func(*types.Capability){
 		"none":         func(c *types.Capability) { c.Inbound = nil },

@@ -40,11 +40,11 @@ type Key struct {
 	public    ed25519.PublicKey
 	notBefore time.Time
 	notAfter  time.Time
-	err       error
+	bad       *FieldError // of the constructor, which it names
 }
 
 func badKey(constructor, format string, args ...any) Key {
-	return Key{err: invalid(constructor, "§9.2", format, args...)}
+	return Key{bad: &FieldError{Field: constructor, Problem: fmt.Sprintf(format, args...), Section: "§9.2"}}
 }
 
 // HMACKey is an hmac-sha256 key: the bytes of secret as they are, 16 or more,
@@ -136,24 +136,25 @@ func Ed25519KeyPEM(b []byte) Key {
 	return Ed25519Key(key)
 }
 
-// From returns the key, valid from t on.
+// From returns the key, valid from t on, t included.
 func (k Key) From(t time.Time) Key { k.notBefore = t; return k }
 
-// Until returns the key, valid until t.
+// Until returns the key, valid until t, t included.
 func (k Key) Until(t time.Time) Key { k.notAfter = t; return k }
 
 func (k *Key) valid(now time.Time) bool {
 	return !now.Before(k.notBefore) && (k.notAfter.IsZero() || !now.After(k.notAfter))
 }
 
-func (k *Key) check() error {
+// check names slot, the place of the key, in its error.
+func (k *Key) check(slot string) error {
 	switch {
-	case k.err != nil:
-		return k.err
+	case k.bad != nil:
+		return invalid(slot, k.bad.Section, "is not what %s takes: it %s", k.bad.Field, k.bad.Problem)
 	case k.alg == "":
-		return invalid("Key", "§9.2", "is the zero Key")
+		return invalid(slot, "§9.2", "is the zero Key")
 	case !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
-		return invalid("Key", "§9.2", "ends before it begins")
+		return invalid(slot, "§9.2", "ends before it begins")
 	}
 	return nil
 }
@@ -232,16 +233,18 @@ func KeysFunc(f func(context.Context) ([]Key, error)) KeyRing { return KeyRing{s
 
 func (r KeyRing) empty() bool { return r.source == nil && len(r.keys) == 0 }
 
-func checkKeys(keys []Key, seals *Sealer) error {
+// checkKeys checks the ring that field names.
+func checkKeys(field string, keys []Key, seals *Sealer) error {
 	if len(keys) == 0 || len(keys) > maxKeys {
-		return invalid("Keys", "§9.2", "holds %d keys, not 1 to %d", len(keys), maxKeys)
+		return invalid(field, "§9.2", "holds %d keys, not 1 to %d", len(keys), maxKeys)
 	}
 	for i := range keys {
-		if err := keys[i].check(); err != nil {
-			return fmt.Errorf("ma2h: key %d of %d: %w", i+1, len(keys), err)
+		slot := fmt.Sprintf("%s[%d]", field, i)
+		if err := keys[i].check(slot); err != nil {
+			return err
 		}
 		if keys[i].usedBy(seals) {
-			return invalid(fmt.Sprintf("Keys[%d]", i), "§9.3", "is also a seal key; the two must differ")
+			return invalid(slot, "§9.3", "is also a seal key; the two must differ")
 		}
 	}
 	return nil
@@ -255,7 +258,7 @@ func (r KeyRing) current(ctx context.Context, seals *Sealer) ([]Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
-	if err := checkKeys(keys, seals); err != nil {
+	if err := checkKeys("KeysFunc", keys, seals); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
 	return keys, nil

@@ -39,7 +39,7 @@ func trustPEM(t testing.TB, blockType string, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: der})
 }
 
-// req: KEY-03 SIG-06 SIG-07
+// req: KEY-03 SIG-06 SIG-07 AMB-07
 // report: B063 B060 B120 B121
 func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 	pub := trustPublic(0)
@@ -158,16 +158,16 @@ func TestAKeyAndARingPrintWhatTheyAreAndNothingOfIt(t *testing.T) {
 // report: B063 B120
 func TestAKeyThatIsRefusedSaysWhatItShouldBe(t *testing.T) {
 	for want, key := range map[string]Key{
-		"HMACKey is empty or blank":                         HMACKey("  "),
-		"HMACKey has white space at an end":                 HMACKey(trustSecret + " "),
-		"HMACKeyBase64 is not standard base64 with padding": HMACKeyBase64("!"),
-		"HMACKeyHex is not hex":                             HMACKeyHex("!"),
-		"HMACKeyHex is 1 bytes, below 16":                   HMACKeyHex("00"),
-		"Ed25519KeyBase64URL is not base64url":              Ed25519KeyBase64URL("!"),
-		"Ed25519KeyHex is not hex":                          Ed25519KeyHex("!"),
-		"Ed25519Key is 1 bytes, not 32":                     Ed25519KeyHex("00"),
-		"Ed25519KeyPEM is not one PEM block PUBLIC KEY":     Ed25519KeyPEM(nil),
-		"Ed25519KeyPEM is not an ed25519 key":               Ed25519KeyPEM([]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")),
+		"is not what HMACKey takes: it is empty or blank":                         HMACKey("  "),
+		"is not what HMACKey takes: it has white space at an end":                 HMACKey(trustSecret + " "),
+		"is not what HMACKeyBase64 takes: it is not standard base64 with padding": HMACKeyBase64("!"),
+		"is not what HMACKeyHex takes: it is not hex":                             HMACKeyHex("!"),
+		"is not what HMACKeyHex takes: it is 1 bytes, below 16":                   HMACKeyHex("00"),
+		"is not what Ed25519KeyBase64URL takes: it is not base64url":              Ed25519KeyBase64URL("!"),
+		"is not what Ed25519KeyHex takes: it is not hex":                          Ed25519KeyHex("!"),
+		"is not what Ed25519Key takes: it is 1 bytes, not 32":                     Ed25519KeyHex("00"),
+		"is not what Ed25519KeyPEM takes: it is not one PEM block PUBLIC KEY":     Ed25519KeyPEM(nil),
+		"is not what Ed25519KeyPEM takes: it is not an ed25519 key":               Ed25519KeyPEM([]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")),
 	} {
 		_, err := NewVerifier(VerifierConfig{Keys: Keys(key), CallbackURL: trustURL, AgentID: trustAgent, Replay: openReplay{}})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -330,7 +330,7 @@ func TestAKeyAndARingCopyWhatTheyAreMadeFrom(t *testing.T) {
 	}
 }
 
-// req: SIG-07
+// req: SIG-07 SIG-09
 func TestTheKeyDecidesTheAlgorithm(t *testing.T) {
 	pub := trustPublic(0)
 	ed := trustVerifier(t, openReplay{}, func(c *VerifierConfig) { c.Keys = Keys(Ed25519Key(pub)) })

@@ -135,13 +135,13 @@ func (s *MemoryStore) SettleJTI(ctx context.Context, key string, final bool) err
 	sh := s.jtis.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e, ok := sh.live[d]
+	i := sh.find(d)
 	switch {
-	case !ok:
+	case i == 0:
 	case final:
-		sh.put(d, jtiEntry{}, e.until)
-	case e.value.lease != 0:
-		sh.drop(d)
+		sh.put(i, jtiEntry{}, sh.entries[i].until)
+	case sh.entries[i].value.lease != 0:
+		sh.drop(i)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (s *MemoryStore) Lookup(ctx context.Context, act Act) (ActState, error) {
 	sh := s.acts.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e, ok := sh.get(d, now)
+	e, _, ok := sh.get(d, now)
 	if !ok {
 		return 0, nil
 	}
@@ -199,23 +199,23 @@ func (s *MemoryStore) Reserve(ctx context.Context, act Act, lease time.Duration,
 
 // Commit implements Ledger.
 func (s *MemoryStore) Commit(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], i uint32, e actEntry, now int64) error {
 		if e.lease != 0 && now >= e.lease {
 			return ErrLeaseLost
 		}
 		e.lease = 0
-		sh.put(d, e, after(now, s.retention))
+		sh.put(i, e, after(now, s.retention))
 		return nil
 	})
 }
 
 // Release implements Ledger.
 func (s *MemoryStore) Release(ctx context.Context, act Act, token Token) error {
-	err := s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+	err := s.settle(ctx, act, token, func(sh *shard[actEntry], i uint32, e actEntry, now int64) error {
 		if now >= e.lease {
 			return ErrLeaseLost
 		}
-		sh.drop(d)
+		sh.drop(i)
 		return nil
 	})
 	if errors.Is(err, errAbsent) {
@@ -226,12 +226,12 @@ func (s *MemoryStore) Release(ctx context.Context, act Act, token Token) error {
 
 // Doubt implements Ledger.
 func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
-	return s.settle(ctx, act, token, func(sh *shard[actEntry], d digest, e actEntry, now int64) error {
+	return s.settle(ctx, act, token, func(sh *shard[actEntry], i uint32, e actEntry, now int64) error {
 		if e.lease == 0 {
 			return ErrLeaseLost
 		}
 		e.lease = now
-		sh.put(d, e, after(now, s.retention))
+		sh.put(i, e, after(now, s.retention))
 		return nil
 	})
 }
@@ -239,7 +239,7 @@ func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
 // errAbsent is the ErrLeaseLost of a claim of which nothing is known.
 var errAbsent = fmt.Errorf("%w: there is no claim", ErrLeaseLost)
 
-func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], digest, actEntry, int64) error) error {
+func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change func(*shard[actEntry], uint32, actEntry, int64) error) error {
 	if err := errors.Join(ctx.Err(), act.Validate()); err != nil {
 		return err
 	}
@@ -247,14 +247,14 @@ func (s *MemoryStore) settle(ctx context.Context, act Act, token Token, change f
 	sh := s.acts.shard(d)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e, ok := sh.get(d, now)
+	e, i, ok := sh.get(d, now)
 	switch {
 	case !ok:
 		return errAbsent
 	case e.variant != keyDigest(act.Resolution) || e.token != token:
 		return ErrLeaseLost
 	}
-	return change(sh, d, e, now)
+	return change(sh, i, e, now)
 }
 
 func newToken() Token {

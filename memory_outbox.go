@@ -76,7 +76,7 @@ func (s *MemoryStore) GetSubmit(ctx context.Context, key SubmitKey) (Submit, err
 		return Submit{}, err
 	}
 	defer sh.mu.Unlock()
-	e, ok := sh.get(d, now)
+	e, _, ok := sh.get(d, now)
 	if !ok {
 		return Submit{}, nil
 	}
@@ -90,9 +90,9 @@ func (s *MemoryStore) AckSubmit(ctx context.Context, key SubmitKey, ack []byte) 
 		return err
 	}
 	defer sh.mu.Unlock()
-	if e, ok := sh.get(d, now); ok && e.ack == nil {
+	if e, i, ok := sh.get(d, now); ok && e.ack == nil {
 		e.ack = slices.Clone(ack)
-		sh.put(d, e, after(e.put, s.retention))
+		sh.put(i, e, after(e.put, s.retention))
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (s *MemoryStore) DropSubmit(ctx context.Context, key SubmitKey) error {
 		return err
 	}
 	defer sh.mu.Unlock()
-	if e, ok := sh.get(d, now); ok && e.ack == nil {
-		sh.drop(d)
+	if e, i, ok := sh.get(d, now); ok && e.ack == nil {
+		sh.drop(i)
 	}
 	return nil
 }

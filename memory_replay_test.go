@@ -151,7 +151,7 @@ func TestAStoreThatFillsUpInParallelStopsAtItsBound(t *testing.T) {
 }
 
 // Every entry is listed once, every list is reached, and a call takes a bounded
-// number of steps: no walk through the map is hidden anywhere.
+// number of steps: no walk through all entries is hidden anywhere.
 func TestExpiryTakesAFewStepsACallAndForgetsNothing(t *testing.T) {
 	clock := newStepClock()
 	s := trustMemory(t, MemoryConfig{Now: clock.Now})
@@ -161,20 +161,24 @@ func TestExpiryTakesAFewStepsACallAndForgetsNothing(t *testing.T) {
 		for i := range s.jtis.shards {
 			sh := &s.jtis.shards[i]
 			listed := 0
-			for slot, list := range sh.slots {
-				if len(*list) == 0 || slot < sh.next {
-					t.Fatalf("%s: slot %d holds %d, next is %d", when, slot, len(*list), sh.next)
+			for slot, i := range sh.slots {
+				if i == 0 || slot < sh.next {
+					t.Fatalf("%s: slot %d begins with %d, next is %d", when, slot, i, sh.next)
 				}
-				for at, d := range *list {
-					e, ok := sh.live[d]
-					if !ok || e.at != at || sh.slotOf(e.until) != slot {
+				for prev := uint32(0); i != 0; prev, i = i, sh.entries[i].next {
+					e := sh.entries[i]
+					if e.prev != prev || sh.slotOf(e.until) != slot || sh.find(e.digest) != i {
 						t.Fatalf("%s: an entry is listed where it does not belong", when)
 					}
+					listed++
 				}
-				listed += len(*list)
 			}
-			if listed != len(sh.live) {
-				t.Fatalf("%s: %d listed of %d", when, listed, len(sh.live))
+			unused := 0
+			for i := sh.free; i != 0; i = sh.entries[i].chain {
+				unused++
+			}
+			if listed != sh.used || listed+unused != max(0, len(sh.entries)-1) {
+				t.Fatalf("%s: %d listed and %d unused, of %d used and %d in all", when, listed, unused, sh.used, len(sh.entries)-1)
 			}
 			total += listed
 		}
@@ -268,8 +272,8 @@ func TestAnActThatComesAndGoesLeavesNothingBehind(t *testing.T) {
 		clock.Add(time.Minute)
 	}
 	sh := s.acts.shard(keyDigest(act.Key))
-	if s.acts.live.Load() != 0 || len(sh.live) != 0 || len(sh.slots) != 0 {
-		t.Errorf("%d entries, %d lists", len(sh.live), len(sh.slots))
+	if s.acts.live.Load() != 0 || sh.used != 0 || len(sh.slots) != 0 || len(sh.entries) > 2 {
+		t.Errorf("%d entries, %d lists, %d places", sh.used, len(sh.slots), len(sh.entries)-1)
 	}
 }
 

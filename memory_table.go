@@ -1,7 +1,9 @@
 package ma2h
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,14 +38,26 @@ func (t *table[V]) claim(d digest, now int64, take func(V, bool) (V, int64, bool
 	sh := t.shard(d)
 	for swept := false; ; swept = true {
 		sh.mu.Lock()
-		sh.expire(now)
-		old, had := sh.live[d]
-		v, until, ok := take(old.value, had && now < old.until)
-		if ok = ok && (had || sh.admit(t.most)); ok {
-			sh.store(d, v, until, old, had)
+		freed, _ := sh.expire(now)
+		i := sh.find(d)
+		v, until, ok := take(sh.at(i, now))
+		switch {
+		case !ok:
+		case i != 0:
+			sh.put(i, v, until)
+		case freed > 0: // into the place of one that was dropped
+			freed--
+			sh.add(d, v, until)
+		default:
+			if ok = sh.admit(t.most); ok {
+				sh.add(d, v, until)
+			}
+		}
+		if freed > 0 {
+			t.live.Add(int64(-freed))
 		}
 		sh.mu.Unlock()
-		if ok || had { // take refuses only what it has seen
+		if ok || i != 0 { // take refuses only what it has seen
 			return nil
 		}
 		if swept {
@@ -59,41 +73,81 @@ func (t *table[V]) sweep(now int64) {
 		sh := &t.shards[i]
 		for done := false; !done; {
 			sh.mu.Lock()
-			done = sh.expire(now)
+			var freed int
+			freed, done = sh.expire(now)
+			t.live.Add(int64(-freed))
 			sh.mu.Unlock()
 		}
 	}
 }
 
-// shard is one part of a table. Each entry is listed once, under the time slot
-// in which it ends, and the slots that have passed are emptied a few entries at
-// a time: no call ever walks the map.
+// shard is one part of a table: a hash table by chaining, whose entries lie
+// side by side and hold no pointer of their own. A map of the language takes
+// twice the memory and, because each claim also finds and lists what expires,
+// several times the cache misses.
+//
+// Each entry is listed once, under the time slot in which it ends, and the slots
+// that have passed are emptied a few entries at a time. Buckets are added one by
+// one, with the entries. So no call ever walks all entries.
 type shard[V any] struct {
-	mu    sync.Mutex
-	live  map[digest]timed[V]
-	count *atomic.Int64
-	slot  int64 // length of a slot in nanoseconds
-	slots map[int64]*[]digest
-	next  int64 // no slot before it holds entries
+	mu      sync.Mutex
+	entries []place[V] // the first stands for none
+	free    uint32     // the first entry that is not in use, chained
+	buckets []uint32   // the first entry of each
+	used    int        // entries in use
+	count   *atomic.Int64
+
+	slot  int64            // length of a slot in nanoseconds
+	slots map[int64]uint32 // the first entry of each
+	next  int64            // no slot before it holds entries
 }
 
-type timed[V any] struct {
-	value V
-	until int64
-	at    int // place in the list of its slot
+type place[V any] struct {
+	digest digest
+	until  int64
+	value  V
+	chain  uint32 // the next of its bucket, or of those not in use
+	back   uint32 // the one before it in its bucket
+	prev   uint32 // in its slot
+	next   uint32
 }
 
-// expireStep bounds the steps of one cleaning. It is above one, so that
-// cleaning outruns filling.
-const expireStep = 16
-
-func (s *shard[V]) get(d digest, now int64) (V, bool) {
-	e, ok := s.live[d]
-	if !ok || now >= e.until {
-		var none V
-		return none, false
+// bucket is where d belongs among the buckets there are: those past the last
+// power of two are the upper halves of buckets that have been split.
+func (s *shard[V]) bucket(d digest) uint32 {
+	h, n := binary.LittleEndian.Uint32(d[1:]), uint32(len(s.buckets))
+	mask := uint32(1)<<bits.Len32(n) - 1
+	if i := h & mask; i < n {
+		return i
 	}
-	return e.value, true
+	return h & (mask >> 1)
+}
+
+// find returns the place of d, or 0.
+func (s *shard[V]) find(d digest) uint32 {
+	if s.used == 0 {
+		return 0
+	}
+	i := s.buckets[s.bucket(d)]
+	for i != 0 && s.entries[i].digest != d {
+		i = s.entries[i].chain
+	}
+	return i
+}
+
+// at returns what is in place i, unless it has expired.
+func (s *shard[V]) at(i uint32, now int64) (v V, ok bool) {
+	if i == 0 || now >= s.entries[i].until {
+		return v, false
+	}
+	return s.entries[i].value, true
+}
+
+// get returns the entry of d and its place.
+func (s *shard[V]) get(d digest, now int64) (v V, i uint32, ok bool) {
+	i = s.find(d)
+	v, ok = s.at(i, now)
+	return v, i, ok
 }
 
 // admit makes room for a new entry, unless there is none.
@@ -105,79 +159,144 @@ func (s *shard[V]) admit(most int64) bool {
 	return true
 }
 
-// slotOf is the slot whose beginning is past until.
-func (s *shard[V]) slotOf(until int64) int64 { return until/s.slot + 1 }
-
-// put changes an entry that is there.
-func (s *shard[V]) put(d digest, v V, until int64) { s.store(d, v, until, s.live[d], true) }
-
-// store puts an entry in the place of old, or of nothing where it was admitted.
-func (s *shard[V]) store(d digest, v V, until int64, old timed[V], had bool) {
-	if s.live == nil {
-		s.live = make(map[digest]timed[V])
-		s.slots = make(map[int64]*[]digest)
+// add enters what was admitted.
+func (s *shard[V]) add(d digest, v V, until int64) {
+	if s.slots == nil {
+		s.slots = make(map[int64]uint32)
+		s.entries = make([]place[V], 1)
 	}
-	slot := s.slotOf(until)
-	if had {
-		if s.slotOf(old.until) == slot {
-			s.live[d] = timed[V]{v, until, old.at}
-			return
-		}
-		s.unlist(old)
+	for s.used++; 2*s.used > len(s.buckets); {
+		s.split()
 	}
-	if len(s.slots) == 0 || slot < s.next {
-		s.next = slot
+	i := s.free
+	if i != 0 {
+		s.free = s.entries[i].chain
+	} else {
+		i = uint32(len(s.entries))
+		s.entries = append(s.entries, place[V]{})
 	}
-	list := s.slots[slot]
-	if list == nil {
-		list = new([]digest)
-		s.slots[slot] = list
-	}
-	s.live[d] = timed[V]{v, until, len(*list)}
-	*list = append(*list, d)
+	s.entries[i] = place[V]{digest: d, until: until, value: v}
+	s.link(i)
+	s.list(i)
 }
 
-func (s *shard[V]) drop(d digest) {
-	s.unlist(s.live[d])
-	delete(s.live, d)
+// link puts the entry in place i before the others of its bucket.
+func (s *shard[V]) link(i uint32) {
+	first := &s.buckets[s.bucket(s.entries[i].digest)]
+	s.entries[i].back, s.entries[i].chain = 0, *first
+	if *first != 0 {
+		s.entries[*first].back = i
+	}
+	*first = i
+}
+
+// split adds a bucket and shares out the entries of its lower half. There are
+// two for each entry, so that most that is new finds its bucket empty.
+func (s *shard[V]) split() {
+	n := uint32(len(s.buckets))
+	s.buckets = append(s.buckets, 0)
+	if n == 0 {
+		return
+	}
+	half := n ^ 1<<(bits.Len32(n)-1)
+	i := s.buckets[half]
+	s.buckets[half] = 0
+	for i != 0 {
+		next := s.entries[i].chain
+		s.link(i)
+		i = next
+	}
+}
+
+// put changes the entry in place i.
+func (s *shard[V]) put(i uint32, v V, until int64) {
+	e := &s.entries[i]
+	e.value = v
+	if s.slotOf(e.until) == s.slotOf(until) {
+		e.until = until
+		return
+	}
+	s.unlist(i)
+	e.until = until
+	s.list(i)
+}
+
+func (s *shard[V]) drop(i uint32) {
+	s.remove(i)
 	s.count.Add(-1)
 }
 
-// unlist takes an entry off its list; the last of the list takes its place.
-func (s *shard[V]) unlist(e timed[V]) {
-	slot := s.slotOf(e.until)
-	list := s.slots[slot]
-	last := len(*list) - 1
-	if e.at != last {
-		moved := (*list)[last]
-		(*list)[e.at] = moved
-		m := s.live[moved]
-		m.at = e.at
-		s.live[moved] = m
+// remove is drop for a caller that counts.
+func (s *shard[V]) remove(i uint32) {
+	s.unlist(i)
+	e := &s.entries[i]
+	if e.chain != 0 {
+		s.entries[e.chain].back = e.back
 	}
-	if last == 0 {
-		delete(s.slots, slot)
-		return
+	if e.back != 0 {
+		s.entries[e.back].chain = e.chain
+	} else {
+		s.buckets[s.bucket(e.digest)] = e.chain
 	}
-	*list = (*list)[:last]
+	s.entries[i] = place[V]{chain: s.free}
+	s.free = i
+	s.used--
 }
 
-// expire drops entries whose slot has passed, a few at a time, and reports
-// whether it has come to the end of them.
-func (s *shard[V]) expire(now int64) (done bool) {
+// slotOf is the slot whose beginning is past until.
+func (s *shard[V]) slotOf(until int64) int64 { return until/s.slot + 1 }
+
+func (s *shard[V]) list(i uint32) {
+	slot := s.slotOf(s.entries[i].until)
+	if len(s.slots) == 0 || slot < s.next {
+		s.next = slot
+	}
+	first := s.slots[slot]
+	s.slots[slot] = i
+	s.entries[i].prev, s.entries[i].next = 0, first
+	if first != 0 {
+		s.entries[first].prev = i
+	}
+}
+
+func (s *shard[V]) unlist(i uint32) {
+	e := &s.entries[i]
+	if e.next != 0 {
+		s.entries[e.next].prev = e.prev
+	}
+	switch slot := s.slotOf(e.until); {
+	case e.prev != 0:
+		s.entries[e.prev].next = e.next
+	case e.next != 0:
+		s.slots[slot] = e.next
+	default:
+		delete(s.slots, slot)
+	}
+}
+
+// expireStep bounds the steps of one cleaning. It is above one, so that
+// cleaning outruns filling.
+const expireStep = 16
+
+// expire removes entries whose slot has passed, a few at a time, and says how
+// many and whether it has come to the end of them. The caller counts them.
+func (s *shard[V]) expire(now int64) (freed int, done bool) {
 	last := now / s.slot
 	for range expireStep {
 		if len(s.slots) == 0 || s.next > last {
-			return true
+			return freed, true
 		}
-		list := s.slots[s.next]
-		if list == nil {
-			s.next = s.earliest()
+		i, ok := s.slots[s.next]
+		if !ok {
+			if s.next++; s.slots[s.next] == 0 {
+				s.next = s.earliest()
+			}
 			continue
 		}
-		s.drop((*list)[len(*list)-1])
+		s.remove(i)
+		freed++
 	}
-	return false
+	return freed, false
 }
 
 // earliest looks through the slots, which are few: as many as the longest life

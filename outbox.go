@@ -91,7 +91,7 @@ func (s Submit) LogValue() slog.Value {
 // expires_at that is as far from created_at as before, to the minute, and
 // state, which a Sealer makes different each time. What is sent is the first.
 type OutboxMismatchError struct {
-	Key    string
+	Key    string   // the idempotency key
 	Fields []string // wire names such as "title" and "request.options"
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // report: B111
-// req: HND-07 STA-08
+// req: HND-07
 func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 	policyDown := errors.New("cannot tell")
 	for _, row := range []struct {
@@ -505,7 +505,7 @@ func TestAPushAndAPullOfOneDecisionActOnce(t *testing.T) {
 	}
 }
 
-// req: PUL-12
+// req: PUL-12 RES-10
 // report: B118
 func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	confirm := func(c *CallbackConfig, _ *VerifierConfig) { c.ConfirmByGet = true }
@@ -545,7 +545,7 @@ func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	}
 }
 
-// req: SGR-05 VER-06
+// req: SGR-05 SGR-06 VER-06
 func TestAPushOf02IsOnlyActedOnByNameAndAsTheHubConfirmsIt(t *testing.T) {
 	old := func(w *types.Response) { w.Version = "0.2"; w.Response.Value = types.Raw(`"ship"`) }
 	r := newHubRig(t, ma2htest.Options{})
@@ -555,10 +555,24 @@ func TestAPushOf02IsOnlyActedOnByNameAndAsTheHubConfirmsIt(t *testing.T) {
 		t.Errorf("not by name: %v", out)
 	}
 	var got *Response
-	r = newHubRig(t, ma2htest.Options{}, func(c *CallbackConfig, v *VerifierConfig) {
+	allow := func(c *CallbackConfig, v *VerifierConfig) {
 		v.AllowUnboundPayload = true
 		c.Handle = func(_ context.Context, resp *Response) error { got = resp; return nil }
-	})
+	}
+	// A question that was sent at 0.3 has no answer at 0.2: not even the Hub's
+	// own is acted on, as long as someone else may be between.
+	r = newHubRig(t, ma2htest.Options{}, allow)
+	id = r.ask(t, "k")
+	r.answer(t, id, "hold")
+	if out := r.deliver(t, r.push(t, id, old), "j"); out.Status != 400 || !errors.Is(out.Err, ErrUnboundPayload) || out.Acted || got != nil {
+		t.Errorf("a downgrade: %v, %v", out, got)
+	}
+	if out := r.deliver(t, r.push(t, id, func(*types.Response) {}), "j2"); out.Status != 200 || !got.Answered("hold") {
+		t.Errorf("the genuine push after it: %v, %v", out, got)
+	}
+
+	got = nil
+	r = newHubRig(t, ma2htest.Options{Version: types.V02}, allow)
 	id = r.ask(t, "k")
 	r.answer(t, id, "hold")
 	body := r.push(t, id, old)
@@ -584,6 +598,7 @@ func clockSigned(t testing.TB, body, jti string) http.Header {
 	return http.Header{"Ma2h-Signature": {"t=" + ts + ",jti=" + jti + ",v1=" + hubSigner{}.mac(with)}, "Content-Type": {"application/json"}}
 }
 
+// req: AMB-03
 // report: B072
 func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T) {
 	bare := func(w *types.Response) { w.Response = nil }
@@ -696,7 +711,7 @@ func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T)
 	})
 }
 
-// req: ACK-02
+// req: ACK-02 AMB-33
 func TestAnAnswerThatWasActedOnIsAcknowledgedBesideTheAnswerToTheHub(t *testing.T) {
 	note := func(*Response) string { return "on it" }
 	r := newHubRig(t, ma2htest.Options{}, func(c *CallbackConfig, _ *VerifierConfig) {

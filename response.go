@@ -25,8 +25,9 @@ type Response struct {
 // noResponse is what the zero Response holds.
 var noResponse types.Response
 
-func newResponse(w types.Response, pulled, bound bool) *Response {
-	return &Response{wire: hide(&w), pulled: pulled, bound: bound}
+// newResponse keeps w.
+func newResponse(w *types.Response, pulled, bound bool) *Response {
+	return &Response{wire: hide(w), pulled: pulled, bound: bound}
 }
 
 // held is never nil and must not be changed.
@@ -79,7 +80,8 @@ func (r *Response) Answered(value string) bool {
 }
 
 // By reports whether the actor is one of the principals, such as
-// "human:alice", to the letter.
+// "human:alice", to the letter. There are no wildcards: "human:*" is a person
+// called *, and a blank, a bare name or no principal at all matches nobody.
 func (r *Response) By(principals ...string) bool {
 	d := r.detail()
 	return d != nil && r.PayloadBound() && slices.Contains(principals, d.Actor)
@@ -114,7 +116,8 @@ func (r *Response) Text() (value string, ok bool) {
 
 // Decode reads the object of an input answer into v, by exact member names. A
 // member that v does not have is an error, as is a Response without an object;
-// errors.Is finds ErrMalformed.
+// errors.Is finds ErrMalformed. Where a reference to a secret may stand for a
+// value, v has a types.SecretRef.
 func (r *Response) Decode(v any) error {
 	d := r.detail()
 	if d == nil || !d.Value.IsObject() {
@@ -172,7 +175,7 @@ func (r *Response) State() types.Raw {
 type Advisory struct {
 	Defaulted bool   // see Response.Defaulted for the bound sign
 	AgentID   string // the addressed agent, as the Hub wrote it
-	RunID     string
+	RunID     string // the run that asked, as the Hub wrote it
 }
 
 // Advisory returns the unsigned members.

@@ -1,6 +1,8 @@
 package ma2h
 
 import (
+	"strings"
+
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/types"
@@ -8,20 +10,21 @@ import (
 
 // decodeResponse reads a Response out of a document that is canonical, and so
 // needs no second parse. It takes and refuses what types.Decode does; a fuzz
-// target holds the two together. The raw members are parts of doc.
-func decodeResponse(doc canon.Doc) (types.Response, error) {
-	var w types.Response
+// target holds the two together. The raw members are parts of doc, the texts
+// are parts of one string.
+func decodeResponse(doc canon.Doc) (*types.Response, error) {
+	w := new(types.Response)
 	var r reader
-	canon.Each(doc.Bytes(), func(name, value []byte) {
+	doc.Each(func(name, value []byte) {
 		switch string(name) {
 		case "ma2h_version":
-			w.Version = r.text("ma2h_version", value)
+			r.text("ma2h_version", value, &w.Version)
 		case "in_reply_to":
-			w.InReplyTo = r.text("in_reply_to", value)
+			r.text("in_reply_to", value, &w.InReplyTo)
 		case "resolution_id":
-			w.ResolutionID = r.text("resolution_id", value)
+			r.text("resolution_id", value, &w.ResolutionID)
 		case "resolution":
-			w.Resolution = types.Resolution(r.text("resolution", value))
+			r.text("resolution", value, (*string)(&w.Resolution))
 		case "defaulted":
 			w.Defaulted = r.flag("defaulted", value)
 		case "state":
@@ -30,9 +33,9 @@ func decodeResponse(doc canon.Doc) (types.Response, error) {
 			canon.Each(r.object("agent", value), func(name, value []byte) {
 				switch string(name) {
 				case "id":
-					w.Agent.ID = r.text("id", value)
+					r.text("id", value, &w.Agent.ID)
 				case "run_id":
-					w.Agent.RunID = r.text("run_id", value)
+					r.text("run_id", value, &w.Agent.RunID)
 				}
 			})
 		case "response":
@@ -42,14 +45,22 @@ func decodeResponse(doc canon.Doc) (types.Response, error) {
 		}
 	})
 	if r.err != nil {
-		return types.Response{}, r.err
+		return nil, r.err
 	}
+	r.finish()
 	return w, nil
 }
 
 // reader reads typed values and keeps the first error. Null is a value only
 // where its caller says so.
-type reader struct{ err error }
+type reader struct {
+	err   error
+	texts [9]struct { // every text of a Response has a place
+		to    *string
+		value []byte
+	}
+	n, size int
+}
 
 func (r *reader) detail(object []byte) *types.ResponseDetail {
 	d := &types.ResponseDetail{}
@@ -60,11 +71,11 @@ func (r *reader) detail(object []byte) *types.ResponseDetail {
 		case "edited":
 			d.Edited = r.flag("edited", value)
 		case "actor":
-			d.Actor = r.text("actor", value)
+			r.text("actor", value, &d.Actor)
 		case "resolved_at":
-			d.ResolvedAt = r.text("resolved_at", value)
+			r.text("resolved_at", value, &d.ResolvedAt)
 		case "comment":
-			d.Comment = r.text("comment", value)
+			r.text("comment", value, &d.Comment)
 		case "checklist":
 			r.fail(types.Decode(value, &d.Checklist))
 		}
@@ -78,12 +89,26 @@ func (r *reader) fail(err error) {
 	}
 }
 
-func (r *reader) text(name string, value []byte) string {
-	s, ok := canon.Text(value)
-	if !ok {
+// text notes where the text goes that finish reads.
+func (r *reader) text(name string, value []byte, to *string) {
+	if value[0] != '"' {
 		r.fail(&strict.Error{Member: name, Reason: "not a string"})
+		return
 	}
-	return s
+	r.texts[r.n].to, r.texts[r.n].value = to, value
+	r.n++
+	r.size += len(value)
+}
+
+// finish hands out the texts.
+func (r *reader) finish() {
+	var all strings.Builder
+	all.Grow(r.size)
+	for _, t := range r.texts[:r.n] {
+		start := all.Len()
+		canon.WriteText(&all, t.value)
+		*t.to = all.String()[start:]
+	}
 }
 
 func (r *reader) flag(name string, value []byte) bool {

@@ -43,12 +43,12 @@ func FuzzTheTwoReadersOfAResponseAgree(f *testing.F) {
 			t.Fatalf("%s: %v and %v", doc.Bytes(), gotErr, wantErr)
 		}
 		if wantErr != nil {
-			if !reflect.DeepEqual(got, types.Response{}) || strings.Contains(gotErr.Error(), "canary") {
+			if got != nil || strings.Contains(gotErr.Error(), "canary") {
 				t.Errorf("%s leaves %#v beside %v", doc.Bytes(), got, gotErr)
 			}
 			return
 		}
-		if a, b := fields(got), fields(want); !reflect.DeepEqual(a, b) {
+		if a, b := fields(*got), fields(want); !reflect.DeepEqual(a, b) {
 			t.Errorf("%s reads as\n%q and\n%q", doc.Bytes(), a, b)
 		}
 	})

@@ -100,7 +100,7 @@ func (u *resumeRun) from(t testing.TB, handle string) error {
 	return err
 }
 
-// req: STA-10 PUL-10
+// req: STA-10 PUL-10 SUB-16
 // report: B033 B117
 func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -136,7 +136,7 @@ func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	}
 }
 
-// req: STA-09
+// req: STA-09 AMB-33
 func TestASecondRunKeepsTheOrder(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))
@@ -263,7 +263,7 @@ func TestADeliveryOfAMessageThatIsOpenIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: STA-08
+// req: STA-08 STA-01
 // report: B105 B106
 func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -303,6 +303,63 @@ func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	u.act = with(r.sealer(t, "k1", 1), r.binding)
 	if err := u.from(t, handle); err != nil || effects != 1 {
 		t.Errorf("with the right key: %v", err)
+	}
+}
+
+// req: STA-10
+// report: B105
+func TestOpenComesBeforeAnythingIsSpent(t *testing.T) {
+	for name, ledger := range map[string]bool{"with a Ledger": true, "on a clean runner": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newResumeRig(t, ma2htest.Options{})
+			handle := r.question(t)
+			h, _ := ParseHandle(handle)
+			r.answer(t, h.MessageID, "ship")
+			var p plan
+			opened := 0
+			opening := func(s *Sealer) func(context.Context, *Response) error {
+				return func(_ context.Context, resp *Response) error {
+					opened++
+					return s.Open(resp.State(), &p, r.binding)
+				}
+			}
+			run := func(open func(context.Context, *Response) error) (*resumeRun, error) {
+				u := r.newRun(t, "100.1", func(c *ResumeConfig) {
+					if c.Open = open; ledger {
+						c.Ledger = r.store
+					}
+				})
+				u.act = func(context.Context, *Response) error {
+					if p.Step != "deploy" {
+						t.Errorf("acting on %+v", p)
+					}
+					return nil
+				}
+				return u, u.from(t, handle)
+			}
+			for _, row := range []struct {
+				open func(context.Context, *Response) error
+				want error
+			}{
+				{opening(r.sealer(t, "k2", 1)), ErrSealKeyUnknown},
+				{opening(r.sealer(t, "k1", 2)), ErrSealKey},
+				{func(context.Context, *Response) error { panic("CANARY") }, ErrActPanicked},
+			} {
+				r.store.diary()
+				if u, err := run(row.open); !errors.Is(err, row.want) || u.acts != 0 {
+					t.Errorf("%v, %d acts, want %v", err, u.acts, row.want)
+				}
+				if d, want := fmt.Sprint(r.store.diary()), map[bool]string{true: "[Lookup Reserve Release]", false: "[]"}[ledger]; d != want {
+					t.Errorf("store calls %s, want %s", d, want)
+				}
+				r.hub.RequireRequests(t, ma2htest.Ack, 0)
+			}
+			opened = 0
+			if u, err := run(opening(r.sealer(t, "k1", 1))); err != nil || u.acts != 1 || opened != 1 {
+				t.Errorf("with the right key: %v, %d acts, opened %d times", err, u.acts, opened)
+			}
+			r.hub.RequireRequests(t, ma2htest.Ack, 1)
+		})
 	}
 }
 
@@ -446,6 +503,8 @@ func TestOnACleanRunnerAClaimThatFailsActsOnNothing(t *testing.T) {
 
 // A push that verified, of a decision that is not the one on record, is not
 // claimed: the Hub's own answer counts.
+//
+// req: RES-10
 func TestOnACleanRunnerTheHubsOwnAnswerCounts(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))

@@ -124,7 +124,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 		}
 		ak, err := newAgentKey(k, cfg.AgentID)
 		if err != nil {
-			return nil, fmt.Errorf("ma2h: SealerConfig.%s: %w", field, err)
+			return nil, within("SealerConfig."+field, err)
 		}
 		s.keys = append(s.keys, ak)
 	}

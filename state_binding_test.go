@@ -39,6 +39,7 @@ func TestStateOpensOnlyForWhatItWasSealedFor(t *testing.T) {
 	}
 }
 
+// req: STA-06
 func TestTwoQuestionsOfOneAgentCannotSwapState(t *testing.T) {
 	s := newTestSealer(t)
 	a, b := Bind(sealAgent, "a"), Bind(sealAgent, "b")
@@ -57,6 +58,7 @@ func TestABindingIsAValue(t *testing.T) {
 	mustOpenPlan(t, s, mustSeal(t, s, sealedPlan, sealBinding.With("a", "b", "c", "one")), one)
 }
 
+// report: B106
 func TestStateExpiresAtItsVerySecond(t *testing.T) {
 	expiry := sealEpoch.Add(time.Hour)
 	for name, mode := range sealModes {

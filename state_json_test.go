@@ -46,6 +46,7 @@ func TestWhatIsSealedIsWhatIsOpened(t *testing.T) {
 	}
 }
 
+// report: B039
 func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 	fat := func(n int) any { return map[string]string{"s": strings.Repeat("x", n-len(`{"s":""}`))} }
 	deep := func(n int) any { return types.Raw(strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1)) }
@@ -55,7 +56,6 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 		encrypts bool // Sealed when encrypted.
 		legible  bool // Sealed when readable.
 	}{
-		// report: B039
 		{"NaN", map[string]any{"x": math.NaN()}, false, false},
 		{"+Inf", struct{ X float64 }{math.Inf(1)}, false, false},
 		{"-Inf", []any{math.Inf(-1)}, false, false},
@@ -104,6 +104,7 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 	}
 }
 
+// req: STA-01
 func TestWhatIsNoSealedStateIsMalformed(t *testing.T) {
 	s := newTestSealer(t)
 	state := mustSeal(t, s, sealedPlan, sealBinding)

@@ -13,7 +13,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// req: STA-02
+// req: STA-02 STA-01
 // report: B106
 func TestAnyEditedByteOfASealedStateIsRefused(t *testing.T) {
 	for name, mode := range sealModes {
@@ -59,6 +59,7 @@ func refuseWithSentinel(t *testing.T, s *Sealer, state types.Raw, b Binding) {
 	t.Fatalf("Open(%q): %v, not a seal error", []byte(state), err)
 }
 
+// report: B106
 func TestATokenHeaderIsAuthenticated(t *testing.T) {
 	k1, k2 := SealKeyRaw("k1", sealKeyBytes(1)), SealKeyRaw("k2", sealKeyBytes(2))
 	for name, mode := range sealModes {

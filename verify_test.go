@@ -71,8 +71,8 @@ func present(t testing.TB, v *Verifier, kind, head string, body []byte) error {
 }
 
 // req: SIG-01 SIG-02 SIG-03 SIG-04 SIG-05 SIG-06 SIG-07 SIG-08 SIG-09 SIG-10 SIG-12 SIG-13 SIG-14
-// req: SGR-01 SGR-02 SGR-03 SGR-04 SGD-01 SGA-01 CTX-R2 CTX-R3 CTX-D CTX-A KEY-01 RPL-02 FH-17 HND-10
-// req: VER-01 VER-02 VER-03 VER-04
+// req: SGR-01 SGR-02 SGR-03 SGR-04 SGD-01 SGA-01 CTX-R2 CTX-R3 CTX-D CTX-A KEY-01 RPL-02 FH-17
+// req: HND-10 VER-01 VER-02 VER-03 VER-04 AMB-01 AMB-02 dp-001 dp-003 dp-005 dp-006 dp-008 dp-009
 // report: B034 B036 B037 B045 B046 B051 B052 B054 B055 B057 B058 B067 B072
 func TestEveryVectorGetsItsVerdictFromTheVerifier(t *testing.T) {
 	want := map[string]error{
@@ -112,7 +112,7 @@ func TestEveryVectorGetsItsVerdictFromTheVerifier(t *testing.T) {
 	}
 }
 
-// req: SIG-10 SIG-11
+// req: SIG-10 SIG-11 AMB-39
 // report: B055
 func TestTheWindowIsClosedOnBothSides(t *testing.T) {
 	for _, window := range []time.Duration{0, 120 * time.Second, 30 * time.Second, time.Second} {
@@ -172,7 +172,7 @@ func TestADeliveryThatWaitedIsJudgedByWhenItCameIn(t *testing.T) {
 	refusedAs(t, err, ErrStale)
 }
 
-// req: SIG-11 HND-02
+// req: SIG-11 HND-02 AMB-39
 // report: B070
 func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 	good := VerifierConfig{Keys: Keys(HMACKey(trustSecret)), CallbackURL: trustURL, AgentID: trustAgent, Replay: openReplay{}}
@@ -222,7 +222,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 	}
 }
 
-// req: SIG-03
+// req: SIG-03 GO-06
 // report: B061
 func TestASecondHeaderLineIsRefusedInEitherOrder(t *testing.T) {
 	good := hubSigner{}.value(t, "response", trustBody, trustUnix, "j")
@@ -373,7 +373,7 @@ func TestAnErrorOfAStoreIsOneThatCallersKnow(t *testing.T) {
 // The checks run in one order, so a delivery that breaks all of the rules is
 // refused for the first.
 //
-// req: HND-04
+// req: HND-04 AMB-11
 // report: B069
 func TestTheChecksOfADeliveryRunInOneOrder(t *testing.T) {
 	asked := 0
@@ -495,7 +495,7 @@ func TestUnknownMembersOfADirectiveDoNotReachTheCaller(t *testing.T) {
 // What the Hub signed is a double. Two texts share its digest, so the caller
 // gets the double and never one of the texts.
 //
-// req: JCS-02 RES-05
+// req: JCS-02 RES-05 GO-13
 // report: B037
 func TestTheCallerGetsTheNumberThatWasSigned(t *testing.T) {
 	with := func(n string) string {
@@ -545,7 +545,7 @@ func caseVariants(name string) []string {
 	return out
 }
 
-// req: INB-07
+// req: INB-07 JCS-06
 // report: B034
 func TestAMemberOfAnotherCaseNeverBinds(t *testing.T) {
 	want := seen(pushed(t, trustBody))
@@ -634,7 +634,7 @@ func TestUnsignedMembersNeverDecide(t *testing.T) {
 	}
 }
 
-// req: SGR-01 SGR-03 SGD-01 SGA-01 SGD-03
+// req: SGR-01 SGR-03 SGD-01 SGA-01 SGD-03 GO-08 GO-09
 // report: B054
 func TestASignedMemberThatIsSwappedAddedDroppedOrChangedBreaksTheSignature(t *testing.T) {
 	for _, row := range []struct{ kind, old, new string }{
@@ -697,7 +697,7 @@ func TestASignedMemberThatIsSwappedAddedDroppedOrChangedBreaksTheSignature(t *te
 	}
 }
 
-// req: SGR-01 HND-02
+// req: SGR-01 HND-02 AMB-05
 func TestTheCallbackURLCountsByteForByte(t *testing.T) {
 	h := hubSigner{}.header(t, "response", trustBody, trustUnix, "j")
 	for _, url := range []string{trustURL + "/", trustURL + "?", "https://Deploybot.example/ma2h/resume", "https://deploybot.example:443/ma2h/resume", "http://deploybot.example/ma2h/resume", "https://deploybot.example/ma2h/%72esume"} {
@@ -750,7 +750,7 @@ func TestAResponseOf02VerifiesOnlyByNameAndSaysSo(t *testing.T) {
 // Everything that a pushed Response can say about an approval, and the one
 // thing that is a yes.
 //
-// req: RES-07 RES-08 RES-12 VER-08
+// req: RES-07 RES-08 VER-08 AMB-19
 // report: B115
 func TestOnlyTheAnswerThatWasAskedForIsAnApproval(t *testing.T) {
 	approval := Approval{By: []string{"human:alice", "human:bob"}}
@@ -891,7 +891,7 @@ func TestAccessorsHandOutCopies(t *testing.T) {
 	}
 }
 
-// req: RPL-01 RPL-04 RPL-06
+// req: RPL-01 RPL-04 RPL-06 AMB-12
 // report: B078
 func TestADeliveryIsTakenOnceForAsLongAsItsSignatureLives(t *testing.T) {
 	for _, ahead := range []int64{-120, 0, 119, 120} {

@@ -18,7 +18,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// req: PUL-03 PUL-04
+// req: PUL-03 PUL-04 AMB-28
 func TestAnAnswerAfterTwentyThreeHoursTakesOnePollAMinute(t *testing.T) {
 	begin := time.Now()
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
@@ -404,6 +404,7 @@ func TestAWaitThatEndsSaysWhatTheLastPollCameTo(t *testing.T) {
 	})
 }
 
+// req: SUB-16
 // report: B033
 func TestAWaitResumesInAnotherProcessWithNothingButTheHandle(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {

@@ -1,6 +1,7 @@
 package ghactions
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -91,7 +92,86 @@ func TestADeliveryTooLargeForAnEventTravelsAsItsID(t *testing.T) {
 	}
 }
 
-// report: B100
+// started makes the event file that GitHub makes of a workflow_dispatch, which it
+// refuses if a value is no string.
+func started(t *testing.T, dispatch []byte) []byte {
+	t.Helper()
+	var d struct {
+		Ref    string            `json:"ref"`
+		Inputs map[string]string `json:"inputs"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(dispatch))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		t.Fatalf("%v in %s", err, dispatch)
+	}
+	out, err := json.Marshal(map[string]any{
+		"inputs": d.Inputs, "ref": "refs/heads/" + d.Ref, "workflow": ".github/workflows/ship.yml",
+		"repository": map[string]any{"id": 1, "owner": map[string]any{"login": "o"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// report: B096, B094
+func TestADeliveryTravelsAsOneOfTheInputsOfAWorkflow(t *testing.T) {
+	body := "{\"in_reply_to\":\"msg_1\",\"x\":\"a\\u00e9\u2028<b>&\",\n \"y\" : 1.50}"
+	inputs := map[string]string{"attempt": "3", "dry_run": "false"}
+	dispatch, err := DispatchWorkflow("main", delivery(body), inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := started(t, dispatch)
+	got, err := parseEvent(file)
+	if err != nil || string(got.Body) != body || got.MessageID != "msg_1" || got.Header.Get("MA2H-Signature") != "t=1749050910,jti=j,v1=AAAA" {
+		t.Errorf("the delivery changed on its way: %v, %d bytes of body", err, len(got.Body))
+	}
+	var event struct {
+		Ref    string
+		Inputs map[string]string
+	}
+	if err := json.Unmarshal(file, &event); err != nil {
+		t.Fatal(err)
+	}
+	if event.Ref != "refs/heads/main" || len(event.Inputs) != 3 || event.Inputs["attempt"] != "3" || event.Inputs["dry_run"] != "false" {
+		t.Errorf("the job gets %v at %s", event.Inputs, event.Ref)
+	}
+	if len(inputs) != 2 {
+		t.Errorf("the caller's inputs became %v", inputs)
+	}
+
+	dispatch, err = DispatchWorkflow("main", delivery(strings.Repeat("x", 40<<10)), map[string]string{"notes": strings.Repeat("y", 30<<10)})
+	if err != nil || len(dispatch) > maxPayload {
+		t.Fatalf("%d bytes, %v", len(dispatch), err)
+	}
+	if got, err := parseEvent(started(t, dispatch)); err != nil || got.MessageID != "msg_1" || got.Body != nil || got.Header != nil {
+		t.Errorf("too large beside the other inputs: %v, %d bytes of body", err, len(got.Body))
+	}
+
+	big := map[string]string{"notes": strings.Repeat("y", 61<<10)}
+	for name, c := range map[string]struct {
+		ref    string
+		d      ma2h.Delivery
+		inputs map[string]string
+	}{
+		"no ref":                       {"", delivery("{}"), nil},
+		"no id":                        {"main", ma2h.Delivery{}, nil},
+		"an id that is not text":       {"main", ma2h.Delivery{MessageID: "\xff"}, nil},
+		"a nameless input":             {"main", delivery("{}"), map[string]string{"": "x"}},
+		"an input in its place":        {"main", delivery("{}"), map[string]string{Property: "x"}},
+		"an input that is not text":    {"main", delivery("{}"), map[string]string{"x": "\xff"}},
+		"inputs too large without it":  {"main", delivery("{}"), big},
+		"an id that no event can hold": {"main", ma2h.Delivery{MessageID: strings.Repeat("m", 61<<10)}, nil},
+	} {
+		if body, err := DispatchWorkflow(c.ref, c.d, c.inputs); err == nil || body != nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// report: B100 B036
 func TestAWrongEventIsOneClearError(t *testing.T) {
 	good, err := Dispatch("e", delivery("{}"))
 	if err != nil {
@@ -115,6 +195,14 @@ func TestAWrongEventIsOneClearError(t *testing.T) {
 		"the string is not JSON":  {`{"client_payload":{"ma2h":"x"}}`, ErrBadEvent},
 		"no id":                   {`{"client_payload":{"ma2h":"{\"v\":1}"}}`, ErrBadEvent},
 		"a later version":         {`{"client_payload":{"ma2h":"{\"v\":2,\"id\":\"m\"}"}}`, ErrBadEvent},
+		"a job started by hand":   {`{"inputs":null,"ref":"refs/heads/main"}`, ErrOtherEvent},
+		"an input left empty":     {`{"inputs":{"ma2h":""}}`, ErrOtherEvent},
+		"an optional input":       {`{"inputs":{"ma2h":null}}`, ErrOtherEvent},
+		"another input":           {`{"inputs":{"tag":"v1"}}`, ErrOtherEvent},
+		"an input of a number":    {`{"inputs":{"ma2h":3}}`, ErrBadEvent},
+		"an input of a hand":      {`{"inputs":{"ma2h":"msg_1"}}`, ErrBadEvent},
+		"two kinds at once":       {`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\"}"},"inputs":{"ma2h":"{\"v\":1,\"id\":\"n\"}"}}`, ErrBadEvent},
+		"good, of one kind":       {`{"client_payload":{},"inputs":{"ma2h":"{\"v\":1,\"id\":\"m\"}"}}`, nil},
 		"the key twice":           {`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\"}","ma2h":"{\"v\":1,\"id\":\"n\"}"}}`, ErrBadEvent},
 	} {
 		d, err := parseEvent([]byte(c.text))
@@ -151,6 +239,7 @@ func FuzzParseEvent(f *testing.F) {
 	seeds := []string{
 		`{"action":"e","client_payload":` + strings.TrimSuffix(strings.SplitN(string(good), `"client_payload":`, 2)[1], "}") + `}`,
 		`{"client_payload":{"ma2h":"{\"v\":1,\"id\":\"m\",\"signature\":\"s\",\"body\":\"b\"}"}}`,
+		`{"inputs":{"ma2h":"{\"v\":1,\"id\":\"m\"}"},"ref":"refs/heads/main"}`,
 		`{"client_payload":{}}`, `[]`, "\ufeff{}",
 	}
 	for _, s := range seeds {

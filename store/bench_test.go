@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,6 +40,8 @@ func yardsticksOf(b *testing.B, engine, place string) yardsticks {
 		}
 	case "postgres":
 		db := openBench(b, "pgx", postgresURL(address))
+		db.SetMaxOpenConns(4) // as the store has
+		db.SetMaxIdleConns(4)
 		table := "ma2h_bench_" + strings.ToLower(rand.Text())
 		mustExec(b, db, "CREATE TABLE "+table+" (n BIGINT)")
 		b.Cleanup(func() { mustExec(b, db, "DROP TABLE "+table) })
@@ -141,25 +144,40 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// BenchmarkParallelClaims is what an engine gives to many callers of one
-// process.
+// BenchmarkParallelClaims is what an engine gives to 64 callers of one process,
+// beside the yardsticks of as many on as many connections.
 func BenchmarkParallelClaims(b *testing.B) {
 	for _, engine := range []string{"redis", "postgres", "sqlite"} {
-		b.Run(engine, func(b *testing.B) {
-			s, closeStore, err := openStore(b.Context(), engine, engines[engine](b))
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = closeStore() })
-			b.SetParallelism(16)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := s.Reserve(b.Context(), ma2h.Act{Key: rand.Text()}, time.Minute, false); err != nil {
-						b.Fatal(err)
+		place := engines[engine](b)
+		s, closeStore, err := openStore(b.Context(), engine, place)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = closeStore() })
+		y := yardsticksOf(b, engine, place)
+		for _, op := range []struct {
+			name string
+			do   func(context.Context) error
+		}{
+			{y.empty, y.trip},
+			{"claim", func(ctx context.Context) error {
+				_, err := s.Reserve(ctx, ma2h.Act{Key: rand.Text()}, time.Minute, false)
+				return err
+			}},
+			{"durable-row", y.write},
+		} {
+			b.Run(engine+"/"+op.name, func(b *testing.B) {
+				b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if err := op.do(b.Context()); err != nil {
+							b.Error(err)
+							return
+						}
 					}
-				}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 			})
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
-		})
+		}
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -82,7 +84,7 @@ func (d Doc) Bytes() []byte { return d.text }
 // name is compared exactly.
 func (d Doc) Get(name string) (value []byte, ok bool) {
 	if len(d.members) > fewMembers {
-		i, ok := slices.BinarySearchFunc(d.members, name, func(m span, name string) int {
+		i, ok := slices.BinarySearchFunc(d.members, []byte(name), func(m span, name []byte) int {
 			return compareNames(m.name(d.text), name)
 		})
 		if !ok {
@@ -96,6 +98,13 @@ func (d Doc) Get(name string) (value []byte, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// Each hands the members to f, as the function Each does for their text.
+func (d Doc) Each(f func(name, value []byte)) {
+	for _, m := range d.members {
+		f(m.name(d.text), d.value(m))
+	}
 }
 
 func (d Doc) value(m span) []byte { return d.text[m.value:m.end:m.end] }
@@ -142,11 +151,19 @@ func Text(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}
-	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner), true
+	var b strings.Builder
+	WriteText(&b, value)
+	return b.String(), true
+}
+
+// WriteText writes what a canonical JSON string stands for.
+func WriteText(b *strings.Builder, value []byte) {
+	inner := value[1 : len(value)-1]
+	if bytes.IndexByte(inner, '\\') >= 0 {
+		// It is canonical, and so can be read.
+		inner, _ = jsontext.AppendUnquote(nil, value)
 	}
-	b, err := jsontext.AppendUnquote(nil, value)
-	return string(b), err == nil
+	b.Write(inner)
 }
 
 // AppendString appends the canonical form of a string. The error is a
@@ -176,22 +193,32 @@ var format = []jsontext.Options{
 	jsontext.AllowDuplicateNames(true),
 }
 
+// read fills s. A plain text, as most are, it reads where it is; any other,
+// and every refusal but that of a duplicate name, is left to jsontext.
 func (s *sorter) read(text []byte) error {
 	if len(text) > limits.MaxCanonical {
 		return &strict.Error{Reason: ReasonLength}
+	}
+	s.text, s.formatted = text, false
+	if utf8.Valid(text) {
+		if err := s.sort(); err != errNotPlain {
+			return err
+		}
 	}
 	if err := strict.Scan(text); err != nil {
 		return err
 	}
 	var err error
-	if s.text, err = jsontext.AppendFormat(s.text[:0], text, format...); err != nil {
+	if s.buf, err = jsontext.AppendFormat(s.buf[:0], text, format...); err != nil {
 		return strict.Reword(err)
 	}
+	s.text, s.formatted = s.buf, true
 	return s.sort()
 }
 
 func (s *sorter) release() {
-	if cap(s.text) <= maxPooledText && cap(s.open)+cap(s.kept)+cap(s.nodes) <= maxPooledMembers {
+	s.text = nil // which may be the caller's
+	if cap(s.buf) <= maxPooledText && cap(s.open)+cap(s.kept)+cap(s.nodes) <= maxPooledMembers {
 		pool.Put(s)
 	}
 }

@@ -5,18 +5,21 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/ma2h/ma2h-go/internal/limits"
 	"github.com/ma2h/ma2h-go/internal/strict"
 )
 
-// sorter brings the members of every object of a compact, valid text into
-// order. It first lists the objects that have to be written anew, then writes
-// each byte once; moving members while the objects close would copy the
-// innermost text once for every level around it.
+// sorter brings the members of every object of a compact text into order. It
+// first lists the objects that have to be written anew, then writes each byte
+// once; moving members while the objects close would copy the innermost text
+// once for every level around it.
 type sorter struct {
-	text  []byte
-	open  []member // members of the objects that have not closed yet
-	kept  []member // members of nodes, in order
-	nodes []node   // in the order in which they open
+	text      []byte
+	formatted bool     // text was written by jsontext
+	buf       []byte   // what jsontext writes to
+	open      []member // members of the objects that have not closed yet
+	kept      []member // members of nodes, in order
+	nodes     []node   // in the order in which they open
 }
 
 // node is an object that is out of order or holds one that is.
@@ -32,69 +35,139 @@ type member struct {
 	node int32
 }
 
+// errNotPlain is for a text that is not plain: either another spelling of the
+// canonical one, or no JSON at all.
+var errNotPlain = &strict.Error{Reason: strict.ReasonSyntax}
+
 // sort fills nodes. The outermost object is always one, so that its members
-// are at hand.
+// are at hand. It checks the grammar as it goes, and refuses with errNotPlain
+// what it cannot vouch for, unless jsontext has.
 func (s *sorter) sort() error {
 	s.open, s.kept, s.nodes = s.open[:0], s.kept[:0], s.nodes[:0]
-	_, err := s.value(0, true)
+	end, err := s.value(0, 1)
+	if err == nil && end != len(s.text) {
+		return errNotPlain
+	}
 	return err
 }
 
-// value walks the value at i and returns where it ends.
-func (s *sorter) value(i int, outermost bool) (end int, err error) {
-	switch s.text[i] {
-	case '{':
-		return s.object(i, outermost)
-	case '[':
-		if i++; s.text[i] == ']' {
-			return i + 1, nil
-		}
-		for {
-			if i, err = s.value(i, false); err != nil {
-				return 0, err
-			}
-			if i++; s.text[i-1] == ']' {
-				return i, nil
-			}
-		}
+// at is the byte at i, or 0, which no JSON text holds, past the end.
+func (s *sorter) at(i int) byte {
+	if i < len(s.text) {
+		return s.text[i]
 	}
-	return skipValue(s.text, i), nil
+	return 0
 }
 
-func (s *sorter) object(start int, outermost bool) (end int, err error) {
+// value walks the value at i and returns where it ends. The outermost value is
+// at depth 1.
+func (s *sorter) value(i, depth int) (end int, err error) {
+	switch c := s.at(i); c {
+	case '{':
+		return s.object(i, depth)
+	case '[':
+		return s.array(i, depth)
+	case '"':
+		return s.string(i)
+	default:
+		if s.formatted {
+			return skipValue(s.text, i), nil
+		}
+		if end = plainScalar(s.text, i); end == i {
+			return 0, errNotPlain
+		}
+		return end, nil
+	}
+}
+
+func (s *sorter) string(i int) (end int, err error) {
+	if s.formatted {
+		return skipString(s.text, i), nil
+	}
+	if end = strict.Special(s.text, i+1); s.at(end) != '"' {
+		return 0, errNotPlain
+	}
+	return end + 1, nil
+}
+
+func (s *sorter) array(i, depth int) (end int, err error) {
+	if depth > limits.MaxDepth {
+		return 0, errNotPlain
+	}
+	if i++; s.at(i) == ']' {
+		return i + 1, nil
+	}
+	for {
+		if i, err = s.value(i, depth+1); err != nil {
+			return 0, err
+		}
+		i++
+		switch s.at(i - 1) {
+		case ']':
+			return i, nil
+		case ',':
+		default:
+			return 0, errNotPlain
+		}
+	}
+}
+
+func (s *sorter) object(start, depth int) (end int, err error) {
+	if depth > limits.MaxDepth {
+		return 0, errNotPlain
+	}
 	base, slot := len(s.open), len(s.nodes)
 	s.nodes = append(s.nodes, node{start: int32(start)})
 	sorted := true
 	i := start + 1
-	for s.text[i] != '}' {
+	for s.at(i) != '}' || i > start+1 {
 		m := member{span: span{start: int32(i)}, node: int32(len(s.nodes))}
-		value := skipString(s.text, i) + 1
-		if i, err = s.value(value, false); err != nil {
+		if s.at(i) != '"' {
+			return 0, errNotPlain
+		}
+		if i, err = s.string(i); err != nil {
 			return 0, err
 		}
-		m.value, m.end = int32(value), int32(i)
-		if len(s.open) > base {
-			last := s.open[len(s.open)-1]
-			sorted = sorted && compareNames(last.name(s.text), m.name(s.text)) < 0
+		if s.at(i) != ':' {
+			return 0, errNotPlain
 		}
+		m.value = int32(i + 1)
+		if i, err = s.value(i+1, depth+1); err != nil {
+			return 0, err
+		}
+		m.end = int32(i)
+		at := len(s.open)
 		s.open = append(s.open, m)
-		if s.text[i] == ',' {
-			i++
+		// Few are put in their place as they come, many are sorted at the end.
+		for ; at > base && !s.before(s.open[at-1], m); at-- {
+			if sorted = false; at >= base+fewMembers {
+				break
+			}
+			s.open[at], s.open[at-1] = s.open[at-1], m
 		}
+		if s.at(i) == '}' {
+			break
+		}
+		if s.at(i) != ',' {
+			return 0, errNotPlain
+		}
+		i++
 	}
 	end = i + 1
 	members := s.open[base:]
 	if !sorted { // as two equal names are not, either
-		slices.SortFunc(members, func(a, b member) int {
-			return compareNames(a.name(s.text), b.name(s.text))
-		})
+		if len(members) > fewMembers {
+			slices.SortFunc(members, func(a, b member) int {
+				return compareNames(a.name(s.text), b.name(s.text))
+			})
+		}
 		for j := 1; j < len(members); j++ {
 			if bytes.Equal(members[j-1].name(s.text), members[j].name(s.text)) {
 				return 0, s.duplicate(base, members[j])
 			}
 		}
 	}
-	if sorted && !outermost && len(s.nodes) == slot+1 {
+	if sorted && depth > 1 && len(s.nodes) == slot+1 {
 		s.nodes = s.nodes[:slot]
 	} else {
 		first := len(s.kept)
@@ -107,6 +180,10 @@ func (s *sorter) object(start int, outermost bool) (end int, err error) {
 	}
 	s.open = s.open[:base]
 	return end, nil
+}
+
+func (s *sorter) before(a, b member) bool {
+	return compareNames(a.name(s.text), b.name(s.text)) < 0
 }
 
 func (s *sorter) duplicate(base int, m member) error {
@@ -191,7 +268,7 @@ func skipValue(text []byte, i int) int {
 
 // compareNames orders the insides of two canonical strings by the UTF-16 code
 // units they stand for (RFC 8785, 3.2.3).
-func compareNames[B []byte | string](a []byte, b B) int {
+func compareNames(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		x, y := a[i], b[i]
@@ -199,7 +276,7 @@ func compareNames[B []byte | string](a []byte, b B) int {
 			continue
 		}
 		if x == '\\' || y == '\\' || x >= utf8.RuneSelf || y >= utf8.RuneSelf {
-			return compareUnits(a[i:], []byte(b[i:]))
+			return compareUnits(a[i:], b[i:])
 		}
 		return int(x) - int(y)
 	}

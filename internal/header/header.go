@@ -178,7 +178,15 @@ func decode(v string) ([]byte, Rule) {
 	return mac, ""
 }
 
-func trim(s string) string { return strings.Trim(s, " \t") }
+func trim(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
 
 // token holds the characters of a name.
 var token = func() (set [256]bool) {

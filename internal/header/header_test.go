@@ -31,7 +31,7 @@ func refused(t *testing.T, s header.Signature, err error, want header.Rule) {
 	}
 }
 
-// req: SIG-01 SIG-02 SIG-03
+// req: SIG-01 SIG-02 SIG-03 AMB-10
 // report: B058 B060
 func TestAcceptedHeadersGiveTheirFields(t *testing.T) {
 	for name, value := range map[string]string{
@@ -160,7 +160,7 @@ func TestValuesAtTheirBoundsAreAccepted(t *testing.T) {
 	}
 }
 
-// req: SIG-01 SIG-03
+// req: SIG-01 SIG-03 GO-06
 // report: B061
 func TestExactlyOneHeaderLineIsRead(t *testing.T) {
 	forged := "t=1749050910,jti=forged,v1=" + other
@@ -195,7 +195,7 @@ func TestExactlyOneHeaderLineIsRead(t *testing.T) {
 	refused(t, s, err, header.RuleTwoT)
 }
 
-// req: SIG-08
+// req: SIG-08 GO-05 dp-025
 func TestV1IsWellFormedByAlphabetPaddingAndLength(t *testing.T) {
 	b, err := os.ReadFile("testdata/v1.json")
 	if err != nil {

@@ -29,7 +29,7 @@ var targets = []target{
 		"inbox_batch.go", "key.go", "keys.go", "memory.go", "memory_outbox.go", "memory_table.go", "outbox.go",
 		"pipeline.go", "replay.go", "response.go", "response_decode.go", "resume.go", "state.go", "state_binding.go",
 		"state_json.go", "state_key.go", "state_token.go", "verify.go", "wait.go",
-	}, []string{"."}},
+	}, []string{".", "ma2htest"}},
 	{"internal/canon", nil, []string{"internal/canon", "."}},
 	{"internal/header", nil, []string{"internal/header", "."}},
 	{"internal/signed", nil, []string{"internal/signed", "."}},

@@ -148,8 +148,11 @@ func (c *Context) Append(dst []byte, doc canon.Doc, in Inputs) ([]byte, error) {
 		case headerJTI:
 			out, err = appendInput(out, m.name, in.JTI)
 		case payload:
-			sum := c.Digest(doc)
-			out = append(out, '"')
+			// The text that is digested stands where the digest goes.
+			start := len(out)
+			out = c.digest.append(out, doc)
+			sum := sha256.Sum256(out[start:])
+			out = append(out[:start], '"')
 			out = hex.AppendEncode(out, sum[:])
 			out = append(out, '"')
 		default:
@@ -212,19 +215,14 @@ func (c *Context) Digest(doc canon.Doc) (sum [sha256.Size]byte) {
 	if c.digest == nil {
 		return sum
 	}
-	h := sha256.New()
-	c.digest.write(doc, func(part []byte) { h.Write(part) })
-	h.Sum(sum[:0])
-	return sum
+	return sha256.Sum256(c.digest.append(nil, doc))
 }
 
-// write hands the canonical text that is digested to emit, part by part. The
-// values are parts of the body's canonical text, so nothing is copied.
-func (d *digest) write(doc canon.Doc, emit func([]byte)) {
-	var scratch [64]byte
-	open := append(scratch[:0], '{')
+// append appends the canonical text that is digested.
+func (d *digest) append(dst []byte, doc canon.Doc) []byte {
+	dst = append(dst, '{')
 	if d.wrapper != "" {
-		open = append(append(append(open, '"'), d.wrapper...), `":{`...)
+		dst = append(append(append(dst, '"'), d.wrapper...), `":{`...)
 	}
 	first := true
 	for _, name := range d.members {
@@ -236,18 +234,16 @@ func (d *digest) write(doc canon.Doc, emit func([]byte)) {
 			value = null
 		}
 		if !first {
-			open = append(open, ',')
+			dst = append(dst, ',')
 		}
 		first = false
-		emit(append(append(append(open, '"'), name...), `":`...))
-		emit(value)
-		open = scratch[:0]
+		dst = append(append(append(dst, '"'), name...), `":`...)
+		dst = append(dst, value...)
 	}
-	open = append(open, '}')
 	if d.wrapper != "" {
-		open = append(open, '}')
+		dst = append(dst, '}')
 	}
-	emit(open)
+	return append(dst, '}')
 }
 
 var null = []byte("null")

@@ -4,9 +4,7 @@ import "github.com/ma2h/ma2h-go/internal/canon"
 
 // Payload returns the text that is digested.
 func (c *Context) Payload(doc canon.Doc) string {
-	var b []byte
-	c.digest.write(doc, func(part []byte) { b = append(b, part...) })
-	return string(b)
+	return string(c.digest.append(nil, doc))
 }
 
 // Orders returns, for each row, every list that must be in order.

@@ -4,9 +4,11 @@ package strict
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"strconv"
 	"strings"
@@ -86,30 +88,38 @@ func Scan(text []byte) error {
 // StringEnd returns the index of the quote that closes a string whose inside
 // begins at i, or at least len(text) if there is none.
 func StringEnd(text []byte, i int) int {
-	for short := min(i+16, len(text)); i < short; i++ {
-		switch text[i] {
-		case '"':
+	for {
+		i = Special(text, i)
+		if i >= len(text) || text[i] == '"' {
 			return i
-		case '\\':
+		}
+		if text[i] == '\\' {
 			i++
 		}
+		i++
 	}
-	for i < len(text) {
-		n := bytes.IndexByte(text[i:], '"')
-		if n < 0 {
+}
+
+// Special returns the index of the first quote, backslash or control character
+// from i on, or at least len(text) if there is none.
+func Special(text []byte, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:])
+		quote := w ^ ones*'"'
+		slash := w ^ ones*'\\'
+		// The lowest high bit that is set marks the first of them; above it a
+		// borrow may mark others.
+		if found := ((w-ones*' ')&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(text); i++ {
+		if c := text[i]; c == '"' || c == '\\' || c < ' ' {
 			break
 		}
-		quote := i + n
-		escapes := 0
-		for quote-escapes > i && text[quote-escapes-1] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return quote
-		}
-		i = quote + 1
 	}
-	return len(text)
+	return i
 }
 
 func isNumberByte(c byte) bool {

@@ -28,7 +28,7 @@ func nest(open, shut string, n int) string {
 	return strings.Repeat(open, n) + strings.Repeat(shut, n)
 }
 
-// req: JCS-04 JCS-05 VER-07
+// req: JCS-04 JCS-05 VER-07 GO-02 GO-03
 func TestATextIsTakenAsItStandsOrRefusedWithAReason(t *testing.T) {
 	tests := []struct {
 		name, text string
