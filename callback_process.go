@@ -17,7 +17,7 @@ import (
 // Process takes a delivery for people who have their own router: the header
 // and the body, byte for byte as they came. It answers as ServeHTTP does.
 func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []byte) (out Outcome) {
-	if h == nil || h.cfg.Verifier == nil {
+	if !h.made() {
 		return Outcome{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%w: CallbackHandler", ErrZeroValue)}
 	}
 	if !h.enter() {
@@ -39,6 +39,8 @@ func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []
 	return h.done(ctx, h.process(ctx, head, body))
 }
 
+func (h *CallbackHandler) made() bool { return h != nil && h.cfg.Verifier != nil }
+
 // logPanic logs where it was: the value may hold content, the stack does not.
 func (h *CallbackHandler) logPanic(ctx context.Context) {
 	h.cfg.Logger.LogAttrs(ctx, slog.LevelError, errPanicked.Error(), slog.String("stack", string(debug.Stack())))
@@ -57,6 +59,9 @@ func (h *CallbackHandler) enter() bool {
 // Shutdown makes every further delivery a 503 and waits for the acts and
 // acknowledgments that are running, or until ctx ends.
 func (h *CallbackHandler) Shutdown(ctx context.Context) error {
+	if !h.made() {
+		return fmt.Errorf("%w: CallbackHandler", ErrZeroValue)
+	}
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()

@@ -331,7 +331,7 @@ func TestAPanicInAPolicyIsContainedAndHoldsNothing(t *testing.T) {
 			r.clock.Add(time.Minute)
 		}
 		w := r.post(row.head, row.body)
-		if w.Code != 503 || len(r.acts()) != 0 || strings.Contains(w.Body.String()+r.log.String(), "CANARY") || !strings.Contains(r.log.String(), ErrPanicked.Error()) {
+		if w.Code != 503 || len(r.acts()) != 0 || strings.Contains(w.Body.String()+r.log.String(), "CANARY") || !strings.Contains(r.log.String(), `"`+ErrPanicked.Error()+`" stack=`) {
 			t.Errorf("%s: answered %d, log %s", name, w.Code, r.log)
 		}
 		if d := r.store.diary(); slices.Contains(d, "ClaimJTI") && !slices.Contains(d, "SettleJTI false") {
@@ -801,7 +801,7 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 		t.Errorf("an unproven push of a message that was never sent: %v", out)
 	}
 	for _, failure = range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrUnsent} {
-		if out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 503 || len(r.acts()) != 0 || r.store.diary() != nil {
+		if out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 503 || !errors.Is(out.Err, ErrStoreUnavailable) || len(r.acts()) != 0 || r.store.diary() != nil {
 			t.Errorf("Expect fails with %v: %v", failure, out)
 		}
 	}
@@ -842,6 +842,9 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		{"a replay store in memory", "Ledger", func(c *CallbackConfig) { c.Verifier = trustVerifier(t, memory) }},
 		{"no Handle", "Handle", func(c *CallbackConfig) { c.Handle = nil }},
 		{"a Handle without keys", "Handle", func(c *CallbackConfig) { c.Verifier = directives }},
+		{"keys and no Handle beside HandleDirective", "Handle", func(c *CallbackConfig) {
+			c.Handle, c.HandleDirective, c.Authorize = nil, func(context.Context, *Directive) error { return nil }, AllowFrom()
+		}},
 		{"HandleDirective without keys", "HandleDirective", func(c *CallbackConfig) {
 			c.Verifier, c.HandleDirective, c.Authorize = responses, func(context.Context, *Directive) error { return nil }, AllowFrom()
 		}},
@@ -875,7 +878,10 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*CallbackConfig){
-		"the good one":           func(*CallbackConfig) {},
+		"the good one": func(*CallbackConfig) {},
+		"directives alone": func(c *CallbackConfig) {
+			c.Verifier, c.Handle, c.HandleDirective, c.Authorize = directives, nil, func(context.Context, *Directive) error { return nil }, AllowFrom()
+		},
 		"memory, by name":        func(c *CallbackConfig) { c.Ledger, c.SingleReplica = memory, true },
 		"a client of this agent": func(c *CallbackConfig) { c.Client, c.ConfirmByGet = client, true },
 		"a lease of a second":    func(c *CallbackConfig) { c.Lease = time.Second },
@@ -886,6 +892,34 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		if _, err := NewCallbackHandler(cfg); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A handler without directives, or with nothing else, refuses what it has no
+// function for, as what it is.
+func TestAHandlerTakesOnlyWhatItHasAFunctionFor(t *testing.T) {
+	responses := newCallbackRig(t, func(c *CallbackConfig, _ *VerifierConfig) { c.HandleDirective, c.Authorize = nil, nil })
+	directives := newCallbackRig(t, func(c *CallbackConfig, v *VerifierConfig) { c.Handle, v.Keys = nil, KeyRing{} })
+	directive := hubSigner{}.header(t, "directive", trustDirective, trustUnix, "d")
+	for name, row := range map[string]struct {
+		r      *callbackRig
+		head   http.Header
+		body   string
+		status int
+	}{
+		"a directive where there are none":   {responses, directive, trustDirective, 400},
+		"a Response where there are none":    {directives, trustHead(t, "j"), trustBody, 400},
+		"a broken body where there are none": {directives, trustHead(t, "j"), "{", 400},
+	} {
+		if out := row.r.Process(t.Context(), row.head, []byte(row.body)); out.Status != row.status || len(row.r.acts()) != 0 || row.r.store.diary() != nil {
+			t.Errorf("%s: %v %v", name, out, out.Err)
+		}
+	}
+	if out := responses.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 200 || len(responses.acts()) != 1 {
+		t.Errorf("a Response: %v", out)
+	}
+	if out := directives.Process(t.Context(), directive, []byte(trustDirective)); out.Status != 200 || len(directives.acts()) != 1 {
+		t.Errorf("a directive: %v", out)
 	}
 }
 

@@ -110,6 +110,7 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 		"an id twice":            encode(`{"id":"m","id":"n","agent":"a"}`),
 		"an id of another case":  encode(`{"ID":"m","agent":"a"}`),
 		"a number as id":         encode(`{"id":1,"agent":"a"}`),
+		"a number as key":        encode(`{"id":"m","agent":"a","key":1}`),
 		"a null id":              encode(`{"id":null,"agent":"a"}`),
 		"bad UTF-8":              encode("{\"id\":\"\xff\",\"agent\":\"a\"}"),
 		"a long id":              encode(`{"id":"` + strings.Repeat("m", limits.MaxIDLen+1) + `","agent":"a"}`),
@@ -121,6 +122,28 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 		if !errors.Is(err, ErrMalformed) || h != (Handle{}) {
 			t.Errorf("%s: %+v, %v", name, h, err)
 		}
+	}
+}
+
+// The longest text of a handle that is looked at has 4096 characters.
+func TestATextOfAHandleIsBounded(t *testing.T) {
+	pad := func(n int) string {
+		text := `{"id":"m","agent":"a"}`
+		return HandlePrefix + base64.RawURLEncoding.EncodeToString([]byte(text+strings.Repeat(" ", n-len(text))))
+	}
+	if h, err := ParseHandle(pad(3072)); err != nil || h.MessageID != "m" {
+		t.Errorf("3072 bytes: %v", err)
+	}
+	for _, text := range []string{pad(3073), HandlePrefix + strings.Repeat("A", 4097)} {
+		if h, err := ParseHandle(text); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "handle of 409") || h != (Handle{}) {
+			t.Errorf("%d characters: %v", len(text), err)
+		}
+	}
+}
+
+func TestAHandleThatCannotBeWrittenIsNone(t *testing.T) {
+	if s := (Handle{MessageID: "\xff", AgentID: "a"}).String(); s != "" {
+		t.Errorf("bad UTF-8 is written as %q", s)
 	}
 }
 

@@ -86,6 +86,7 @@ func HMACKeyHex(s string) Key {
 	return hmacKey("HMACKeyHex", b)
 }
 
+// hmacKey keeps secret, which nobody else has.
 func hmacKey(constructor string, secret []byte) Key {
 	if len(secret) < minHMACKey {
 		return badKey(constructor, "is %d bytes, below %d", len(secret), minHMACKey)
@@ -93,7 +94,6 @@ func hmacKey(constructor string, secret []byte) Key {
 	if len(bytes.Trim(secret, "\x00")) == 0 || len(bytes.TrimSpace(secret)) == 0 {
 		return badKey(constructor, "is all zero or blank")
 	}
-	secret = bytes.Clone(secret)
 	macs := &sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, secret)} }}
 	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
@@ -134,9 +134,9 @@ func Ed25519KeyPEM(b []byte) Key {
 	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
 		return badKey("Ed25519KeyPEM", "is not one PEM block PUBLIC KEY")
 	}
-	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
+	pub, _ := x509.ParsePKIXPublicKey(block.Bytes)
 	key, ok := pub.(ed25519.PublicKey)
-	if err != nil || !ok {
+	if !ok {
 		return badKey("Ed25519KeyPEM", "is not an ed25519 key")
 	}
 	return Ed25519Key(key)
@@ -149,7 +149,7 @@ func (k Key) From(t time.Time) Key { k.notBefore = t; return k }
 func (k Key) Until(t time.Time) Key { k.notAfter = t; return k }
 
 func (k *Key) valid(now time.Time) bool {
-	return (k.notBefore.IsZero() || !now.Before(k.notBefore)) && (k.notAfter.IsZero() || !now.After(k.notAfter))
+	return !now.Before(k.notBefore) && (k.notAfter.IsZero() || !now.After(k.notAfter))
 }
 
 // check names slot, the place of the key, in its error.
@@ -159,7 +159,7 @@ func (k *Key) check(slot string) error {
 		return invalid(slot, k.bad.Section, "is not what %s takes: it %s", k.bad.Field, k.bad.Problem)
 	case k.alg == "":
 		return invalid(slot, "§9.2", "is the zero Key")
-	case !k.notBefore.IsZero() && !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
+	case !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
 		return invalid(slot, "§9.2", "ends before it begins")
 	}
 	return nil
@@ -215,7 +215,7 @@ func (k *Key) usedBy(s *Sealer) bool {
 	case k.secret != nil:
 		return s.usesKey(k.secret())
 	}
-	return len(k.public) > 0 && s.usesKey(k.public)
+	return s.usesKey(k.public)
 }
 
 // KeyRing is the keys of one purpose, in order of preference. It prints as

@@ -100,9 +100,8 @@ func (r *Response) Actor() string {
 // applied on expiry. It comes from the resolution and the actor, which are
 // signed, never from the unsigned flag of that name (§9.2).
 func (r *Response) Defaulted() bool {
-	d := r.detail()
-	return d != nil && r.PayloadBound() && r.Resolution() == Expired &&
-		d.Actor == types.ActorDefaultOnExpire && !d.Value.IsNull()
+	return r.PayloadBound() && r.Resolution() == Expired &&
+		r.Actor() == types.ActorDefaultOnExpire && !r.detail().Value.IsNull()
 }
 
 // Text is the chosen value of a select or confirm, untrusted as text. ok is

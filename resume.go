@@ -13,8 +13,6 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-var errElsewhere = errors.New("ma2h: the delivery is of another message, or its signature does not cover the answer")
-
 // ErrOpen: the message has not ended yet. Come back later, or Wait.
 var ErrOpen = errors.New("ma2h: the message is still open")
 
@@ -136,15 +134,11 @@ func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
 	id := d.MessageID
 	if r.cfg.Verifier != nil && len(d.Body) > 0 {
 		from, resp, err := r.cfg.Verifier.response(ctx, d.Header, d.Body)
-		switch {
-		case err == nil && resp.PayloadBound() && (id == "" || id == resp.MessageID()):
+		// What was not believed is nil, which is bound to nothing.
+		if resp.PayloadBound() && (id == "" || id == resp.MessageID()) {
 			return resp, r.act(ctx, from, resp)
-		case err == nil:
-			err = errElsewhere
-			fallthrough
-		default:
-			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "ma2h: delivery not taken, pulling", slog.String("reason", reason(err)))
 		}
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "ma2h: delivery not taken, pulling", slog.String("reason", reason(err)))
 	}
 	if id == "" {
 		// Only a name to ask the Hub for; what counts is its answer.
@@ -162,7 +156,7 @@ func (r *Resumer) Response(ctx context.Context, resp *Response) error {
 	if r == nil || r.cfg.Client == nil {
 		return fmt.Errorf("%w: Resumer", ErrZeroValue)
 	}
-	if resp == nil || !resp.PayloadBound() {
+	if !resp.PayloadBound() {
 		return fmt.Errorf("%w: nothing to act on", ErrUnboundPayload)
 	}
 	return r.act(ctx, delivery{}, resp)

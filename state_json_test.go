@@ -78,6 +78,7 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 		{"2^53", map[string]int64{"x": 1 << 53}, true, true},
 		{"2^53+1", map[string]int64{"x": 1<<53 + 1}, true, false},
 		{"a decimal of many digits", types.Raw(`{"x":[0.12345678901234567890]}`), true, false},
+		{"a decimal that underflows far", types.Raw(`{"x":1e-1000000000}`), true, false},
 		{"a decimal that underflows", types.Raw(`{"x":1e-99999}`), true, false},
 		{"numbers in another spelling", types.Raw(`{"x":[1.50, 10e1, -0, 1E+2]}`), true, true},
 	} {
@@ -128,6 +129,19 @@ func TestWhatIsNoSealedStateIsMalformed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { mustRefuse(t, s, types.Raw(text), sealBinding, ErrSealMalformed) })
 	}
+}
+
+func TestWhatCannotBeSealedSaysWhereItsTypeIs(t *testing.T) {
+	_, err := newTestSealer(t).Seal(map[string]any{"x": make(chan int)}, sealBinding)
+	if err == nil || !strings.Contains(err.Error(), "see Go type chan int") {
+		t.Error(err)
+	}
+}
+
+func TestAReadableTokenWithoutItsTextIsMalformed(t *testing.T) {
+	s := newTestSealer(t, sealModes["readable"])
+	token := sealedText(t, mustSeal(t, s, sealedPlan, sealBinding))
+	mustRefuse(t, s, types.Raw(`{"sealed":"`+token+`"}`), sealBinding, ErrSealMalformed)
 }
 
 func TestOpenLooksAtOneMebibyteAtMost(t *testing.T) {

@@ -107,6 +107,16 @@ func TestAReadableTextCannotBeGivenToAnEncryptedToken(t *testing.T) {
 	}
 }
 
+// What is no token is none whatever key it names.
+func TestATokenOfAnotherFormIsMalformedBeforeItsKeyIsLookedFor(t *testing.T) {
+	s := newTestSealer(t)
+	parts := strings.Split(sealedText(t, mustSeal(t, s, sealedPlan, sealBinding)), ".")
+	for _, payload := range []string{"!", "A", parts[4] + "="} {
+		mustRefuse(t, s, types.Raw(`{"sealed":"`+strings.Join([]string{parts[0], "unknown", parts[2], parts[3], payload}, ".")+`"}`), sealBinding, ErrSealMalformed)
+	}
+	mustRefuse(t, s, types.Raw(`{"sealed":"`+strings.Join([]string{parts[0], "unknown", parts[2], parts[3], parts[4]}, ".")+`"}`), sealBinding, ErrSealKeyUnknown)
+}
+
 // report: B102
 func TestNoNonceIsUsedTwice(t *testing.T) {
 	n := 100_000

@@ -110,7 +110,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		return nil, bad("AgentID", "§9.1", "has a control character")
 	case cfg.Replay == nil:
 		return nil, bad("Replay", "§9.2", "is required")
-	case cfg.Window < 0 || cfg.Window > limits.ReplayWindow || cfg.Window < time.Second:
+	case cfg.Window > limits.ReplayWindow || cfg.Window < time.Second:
 		return nil, bad("Window", "§9.2", "is %s, not 1s to %s; a delivery that waited is verified with ReceivedAt", cfg.Window, limits.ReplayWindow)
 	case cfg.MaxBody < 0:
 		return nil, bad("MaxBody", "§8.6", "is %d", cfg.MaxBody)
@@ -121,7 +121,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		}
 	}
 	for field, ring := range map[string]KeyRing{"Keys": cfg.Keys, "DirectiveKeys": cfg.DirectiveKeys, "AckKeys": cfg.AckKeys} {
-		if ring.source == nil && len(ring.keys) > 0 {
+		if len(ring.keys) > 0 {
 			if err := checkKeys("VerifierConfig."+field, ring.keys, cfg.Sealer); err != nil {
 				return nil, err
 			}

@@ -184,6 +184,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 		{"an empty ring", "Keys", func(c *VerifierConfig) { c.Keys = Keys() }},
 		{"no agent id", "AgentID", func(c *VerifierConfig) { c.AgentID = "" }},
 		{"an agent id of 513 bytes", "AgentID", func(c *VerifierConfig) { c.AgentID = strings.Repeat("a", limits.MaxIDLen+1) }},
+		{"an agent id with a line end", "AgentID", func(c *VerifierConfig) { c.AgentID = "deploybot\ndev" }},
 		{"no replay store", "Replay", func(c *VerifierConfig) { c.Replay = nil }},
 		{"a negative window", "Window", func(c *VerifierConfig) { c.Window = -time.Second }},
 		{"a window below a second", "Window", func(c *VerifierConfig) { c.Window = time.Second - 1 }},
@@ -301,6 +302,72 @@ func TestTheBoundOnABodyIsInclusive(t *testing.T) {
 	}
 	_, err := trustVerifier(t, openReplay{}).Response(t.Context(), h, []byte(padded+" "))
 	refusedAs(t, err, ErrMalformed)
+}
+
+// Each refusal says what it is about, and nothing of the content.
+func TestAMalformedDeliverySaysWhatIsWrong(t *testing.T) {
+	for name, row := range map[string]struct {
+		old, with string
+		genuine   bool // the signature is of what is sent
+		says      string
+	}{
+		"too long":             {`}}`, `}}` + strings.Repeat(" ", 1<<20), false, "bytes, over 1048576"},
+		"no JSON":              {`}}`, `}`, false, "not valid JSON at byte"},
+		"no version":           {`"ma2h_version":"0.3",`, ``, false, "ma2h_version"},
+		"no message":           {`"in_reply_to":"msg_01HZXASK0001",`, ``, false, "in_reply_to"},
+		"a flag of a shape":    {`"edited":false`, `"edited":"no"`, true, "edited"},
+		"a resolution of none": {`"answered"`, `"ignored"`, true, "resolution is ignored"},
+	} {
+		body := strings.Replace(trustBody, row.old, row.with, 1)
+		signed := trustBody
+		if row.genuine {
+			signed = body
+		}
+		_, err := trustVerifier(t, openReplay{}).Response(t.Context(), hubSigner{}.header(t, "response", signed, trustUnix, "j"), []byte(body))
+		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// req: SGA-01
+func TestAnAcknowledgmentIsReadOnceAndAsItWasSigned(t *testing.T) {
+	store := newSpyStore(t, newTrustClock().Now)
+	v := trustVerifier(t, store)
+	h := hubSigner{}.header(t, "ack", trustAck, trustUnix, "j")
+	ack, err := v.Ack(t.Context(), h, []byte(trustAck))
+	if err != nil || ack.InReplyTo != "msg_1" || ack.By != "agent:deploybot/dev-team" || ack.Note != "on it" {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+	ack, err = v.Ack(t.Context(), h, []byte(trustAck))
+	refusedAs(t, err, ErrReplay)
+	if ack != nil {
+		t.Errorf("a replay gives %+v", ack)
+	}
+	store.diary()
+	ack, err = v.Ack(t.Context(), http.Header{}, []byte(trustAck))
+	refusedAs(t, err, ErrSignature)
+	if ack != nil || store.diary() != nil {
+		t.Errorf("without a signature: %+v", ack)
+	}
+}
+
+// What a store says of itself, of its caller's context or of a Hub stays what
+// it is; anything else is a store that is not available.
+func TestAnErrorOfAStoreIsOneThatCallersKnow(t *testing.T) {
+	for _, e := range []error{
+		context.Canceled, context.DeadlineExceeded, ErrUnsupported, &APIError{Status: 404}, ErrStoreFull, ErrStoreUnavailable, ErrLeaseLost, ErrOutcomeUnknown,
+	} {
+		wrapped := fmt.Errorf("store: %w", e)
+		if got := StoreError(wrapped); got != wrapped {
+			t.Errorf("%v became %v", wrapped, got)
+		}
+	}
+	for _, e := range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrReplay} {
+		if got := StoreError(e); !errors.Is(got, ErrStoreUnavailable) || !errors.Is(got, e) {
+			t.Errorf("%v became %v", e, got)
+		}
+	}
 }
 
 // The checks run in one order, so a delivery that breaks all of the rules is
@@ -657,6 +724,14 @@ func TestAResponseOf02VerifiesOnlyByNameAndSaysSo(t *testing.T) {
 	if r.PayloadBound() || r.Answered("hold") || r.By("human:alice") || r.Defaulted() {
 		t.Error("an unbound payload decides")
 	}
+	silent := strings.NewReplacer(`"answered"`, `"expired"`, `"human:alice"`, `"system:default_on_expire"`).Replace(old)
+	d, err := trustVerifier(t, openReplay{}, named).Response(t.Context(), hubSigner{}.header(t, "response", silent, trustUnix, "j"), []byte(silent))
+	if err != nil || d.Resolution() != Expired || d.Defaulted() {
+		t.Errorf("an unbound default: %v, %v", d, err)
+	}
+	if d = pushed(t, strings.Replace(silent, `"0.2"`, `"0.3"`, 1)); !d.Defaulted() {
+		t.Errorf("a bound default: %v", d)
+	}
 	if v := (Approval{By: []string{"human:alice"}, Options: []Option{{Value: "hold"}}, Yes: "hold"}).Judge(r); v.Approved() {
 		t.Error("an unbound payload approves")
 	}
@@ -750,6 +825,33 @@ func TestNoResponseAnswersEveryQuestionWithNo(t *testing.T) {
 	}
 }
 
+func TestAResponseWithoutDetailSaysNothing(t *testing.T) {
+	for _, resolution := range []Resolution{Completed, Expired} {
+		r := pushed(t, `{"ma2h_version":"0.3","in_reply_to":"m","resolution_id":"r","agent":{"id":"a","run_id":"r"},"resolution":"`+string(resolution)+`"}`)
+		if _, text := r.Text(); text || r.Resolution() != resolution || r.Defaulted() || r.Edited() || r.Checklist() != nil || r.Actor() != "" || r.Comment() != "" || r.By("") || !r.ResolvedAt().IsZero() || r.Decode(new(any)) == nil {
+			t.Errorf("%s: %v", resolution, seen(r))
+		}
+	}
+}
+
+func TestWhatAHumanDidBesideTheAnswerIsThere(t *testing.T) {
+	r := pushed(t, strings.Replace(trustBody, `"edited":false`, `"edited":true`, 1))
+	if !r.Edited() || pushed(t, trustBody).Edited() || r.Comment() != "Let's wait." || r.ResolvedAt().Format(time.RFC3339) != "2026-06-04T15:48:30Z" {
+		t.Errorf("%v", seen(r))
+	}
+	done := `{"ma2h_version":"0.3","in_reply_to":"m","resolution_id":"r","agent":{"id":"a","run_id":"r"},"resolution":"completed",` +
+		`"response":{"actor":"human:alice","resolved_at":"2026-06-04T15:48:30Z","checklist":[{"text":"make","done":true},{"text":"swap","done":false}]}}`
+	r = pushed(t, done)
+	list := r.Checklist()
+	if len(list) != 2 || list[0].Text != "make" || !list[0].Done || list[1].Done {
+		t.Fatalf("%+v", list)
+	}
+	list[0].Text = "x"
+	if r.Checklist()[0].Text != "make" {
+		t.Error("the Response has changed")
+	}
+}
+
 // A caller that changes what an accessor gave changes nothing for the next.
 func TestAccessorsHandOutCopies(t *testing.T) {
 	r := pushed(t, trustBody)
@@ -765,6 +867,21 @@ func TestAccessorsHandOutCopies(t *testing.T) {
 	d.Context()[0] = Part{}
 	if d.Tags()[0] != "incident" || d.Context()[0].Text == "" {
 		t.Error("the directive has changed")
+	}
+	rich := strings.Replace(trustDirective, `"context":[`, `"context":[{"kind":"file","file":{"name":"a.txt","mime_type":"text/plain","uri":"https://x.test/a"},"metadata":{"m":1}},{"kind":"data","data":{"d":1}},`, 1)
+	d, err = trustVerifier(t, openReplay{}).Directive(t.Context(), hubSigner{}.header(t, "directive", rich, trustUnix, "j"), []byte(rich))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := d.Context()
+	parts[0].File.URI = "https://evil.test/"
+	copy(parts[0].Metadata, "XXXXX")
+	copy(parts[1].Data, "XXXXX")
+	if again := d.Context(); again[0].File.URI != "https://x.test/a" || string(again[0].Metadata) != `{"m":1}` || string(again[1].Data) != `{"d":1}` || again[2].File != nil {
+		t.Errorf("the directive has changed: %+v", again)
+	}
+	if d.Priority() != Urgent {
+		t.Errorf("the priority is %s", d.Priority())
 	}
 	body := []byte(trustBody)
 	r, err = trustVerifier(t, openReplay{}).Response(t.Context(), hubSigner{}.header(t, "response", trustBody, trustUnix, "j"), body)

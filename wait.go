@@ -36,9 +36,6 @@ func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
 
 // await is Wait with the message.
 func (c *Client) await(ctx context.Context, id string) (*Message, error) {
-	if err := c.made(); err != nil {
-		return nil, err
-	}
 	base, err := c.messageURL(id, "")
 	if err != nil {
 		return nil, err
@@ -97,7 +94,7 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	reply, err := c.send.Once(ctx, call)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, contextError(ctx)
+		return nil, nil // the pause that follows says so
 	case err != nil:
 		switch {
 		case transport.Misconfigured(err):

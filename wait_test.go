@@ -325,6 +325,86 @@ func TestARateLimitThatFitsTheDeadlineIsObeyed(t *testing.T) {
 	})
 }
 
+// A pause that ends with the deadline would leave no time to ask.
+//
+// req: RL-01
+func TestARateLimitThatEndsWithTheDeadlineIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := always(429, "{}", "Retry-After", "10").config()
+		cfg.Rand = zeros{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := connect(t, cfg).Wait(ctx, "msg_1")
+		wants(t, err, ma2h.ErrRateLimited)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("after %s", took)
+		}
+	})
+}
+
+// zeros is a source of no randomness.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// req: PUL-03
+func TestNoNewsThatComesAtOnceIsFollowedByAPauseWhateverItsForm(t *testing.T) {
+	for name, answer := range map[string]func() *http.Response{
+		"304":    func() *http.Response { return canned(304, "") },
+		"204":    func() *http.Response { return canned(204, "") },
+		"open":   open,
+		"a page": func() *http.Response { return canned(200, "<html>", "Content-Type", "text/html") },
+		"503":    func() *http.Response { return canned(503, "") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stub{answer: func(*http.Request) *http.Response { return answer() }}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			_, err := connect(t, s.config()).Wait(ctx, "msg_1")
+			wants(t, err, context.DeadlineExceeded)
+			if n := s.calls.Load(); n < 15 || n > 120 {
+				t.Errorf("%s: %d polls in ten minutes", name, n)
+			}
+		})
+	}
+}
+
+func TestAWaitThatEndsSaysWhatTheLastPollCameTo(t *testing.T) {
+	for says, answer := range map[string]*http.Response{
+		"the last poll was answered 503":                              canned(503, ""),
+		"the last poll was answered with a page that is not of a Hub": canned(200, "<html>", "Content-Type", "text/html"),
+		"the last poll got no answer":                                 nil,
+		"":                                                            open(),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := connect(t, over(roundTrip(func(*http.Request) (*http.Response, error) {
+				if answer == nil {
+					return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+				}
+				again := *answer
+				again.Body = io.NopCloser(strings.NewReader(view(`"answered"`, `"open"`)[:strings.Index(view(`"answered"`, `"open"`), `,"response"`)] + "}"))
+				return &again, nil
+			}))).Wait(ctx, "msg_1")
+			wants(t, err, context.DeadlineExceeded)
+			if _, last, said := strings.Cut(err.Error(), "; "); said != (says != "") || last != says {
+				t.Errorf("%v, not: %s", err, says)
+			}
+		})
+	}
+	// A hold that the caller ends is no failure.
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		id := mustAsk(t, c, shipOrHold("k"))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := c.Wait(ctx, id); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "the last poll") {
+			t.Error(err)
+		}
+	})
+}
+
 // req: SUB-16
 // report: B033
 func TestAWaitResumesInAnotherProcessWithNothingButTheHandle(t *testing.T) {
