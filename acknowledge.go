@@ -40,7 +40,7 @@ func (c *Client) Acknowledge(ctx context.Context, id, note string) (*types.Ack, 
 		return nil, err
 	}
 	var ack types.Ack
-	if err := decodeValid(reply.Body, &ack); err != nil {
+	if err := readDocument(reply.Body, &ack); err != nil {
 		return nil, fmt.Errorf("%w: ack of %s: %w", ErrProtocol, types.Quote(id), err)
 	}
 	if ack.InReplyTo != id {

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // publicPackages are the packages that users import.
-var publicPackages = []string{".", "types", "schema", "ghactions", "ma2htest", "store/sqlstore", "store/sqlstore/sqlite", "store/redisstore", "store/storetest"}
+var publicPackages = []string{".", "types", "schema", "ghactions", "ma2htest", "ma2htest/hubtest", "store/sqlstore", "store/sqlstore/sqlite", "store/redisstore", "store/storetest"}
 
 func TestTheExportedAPIMovesOnlyOnPurpose(t *testing.T) {
 	var out bytes.Buffer

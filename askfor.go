@@ -22,14 +22,14 @@ import (
 
 // Answer is the answer to a question whose shape is T.
 type Answer[T any] struct {
-	Value        T
+	Value        T         // what was answered
 	Actor        string    // who answered, or system:default_on_expire
 	At           time.Time // the Hub's time of the answer
 	Comment      string    // untrusted
-	Edited       bool
-	Defaulted    bool // nobody answered; Value is the question's own default
-	MessageID    string
-	ResolutionID string
+	Edited       bool      // the human changed a proposed value
+	Defaulted    bool      // nobody answered; Value is the question's own default
+	MessageID    string    // the question
+	ResolutionID string    // its end, the same on every channel (§6)
 }
 
 // Format prints the id and nothing of the content.
@@ -197,7 +197,7 @@ func schemaFor[T any]() ([]byte, *schema.Input, error) {
 	}
 	in, err := schema.CompileInput(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ma2h: schema of %s: %w", t, err)
+		return nil, nil, within("schema of "+t.String(), err)
 	}
 	return raw, in, nil
 }

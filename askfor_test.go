@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -448,6 +451,60 @@ func TestTheAgentItselfMayBeAsked(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// The reference is one that could be followed, which makes it a test.
+//
+// req: TEL-04, TEL-05
+func TestAReferenceToASecretStaysOneAndIsNotFollowed(t *testing.T) {
+	var followed atomic.Int64
+	vault := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	defer vault.Close()
+	ref := vault.URL + "/kv"
+	value := func(token string) string { return `{"reason":"risk","token":` + token + `}` }
+	hub := always(200, heldView(value(`{"secret_ref":"`+ref+`"}`), alice, "answered"))
+	m, err := connect(t, hub.config()).Message(t.Context(), "msg_1")
+	mustNot(t, err)
+	type target struct {
+		Reason string          `json:"reason"`
+		Token  types.SecretRef `json:"token"`
+	}
+	var got target
+	if err := m.Response.Decode(&got); err != nil || got.Token.Ref != ref || got.Reason != "risk" {
+		t.Errorf("%v, %v", got.Token, err)
+	}
+	if s := fmt.Sprintf("%v %+v %#v %s", got.Token, got.Token, got.Token, &got.Token); s != strings.Repeat(" SecretRef{ref="+types.Quote(ref)+"}", 4)[1:] {
+		t.Error(s)
+	}
+	if b, err := types.Encode(got.Token); err != nil || string(b) != `{"secret_ref":"`+ref+`"}` {
+		t.Errorf("%s, %v", b, err)
+	}
+	if m.Response.Answered(ref) || m.Response.Answered("") {
+		t.Error("a reference is the answer of a select")
+	}
+	// A text that was asked for is not looked up behind a reference.
+	type asked struct {
+		Reason string `json:"reason"`
+		Token  string `json:"token"`
+	}
+	_, err = ma2h.ReadFor[asked](m.Response, alice)
+	wants(t, err, ma2h.ErrMalformed)
+	wants(t, m.Response.Decode(new(asked)), ma2h.ErrMalformed)
+
+	for _, token := range []string{
+		`{}`, `{"secret_ref":""}`, `{"secret_ref":null}`, `{"secret_ref":1}`, `{"Secret_Ref":"x"}`, `{"secret_ref":"x","secret":"y"}`,
+		`"` + ref + `"`, `null`, `[]`, `1`,
+	} {
+		got := target{}
+		err := pulled(t, heldView(value(token), alice, "answered")).Decode(&got)
+		wants(t, err, ma2h.ErrMalformed)
+		if got.Token.Ref != "" || err != nil && strings.Contains(err.Error(), ref) {
+			t.Errorf("%s: %v, %v", token, got.Token, err)
+		}
+	}
+	if followed.Load() != 0 || hub.calls.Load() != 1 {
+		t.Errorf("%d requests to where the reference points, %d to the Hub", followed.Load(), hub.calls.Load())
+	}
 }
 
 func TestAWaitForATypedAnswerEndsWithItsContext(t *testing.T) {

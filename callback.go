@@ -29,7 +29,7 @@ type CallbackConfig struct {
 
 	// Handle acts on a Response, whatever the decision was: it is called for a
 	// decline, a cancel and an expiry as well, so ask Response.Answered and By,
-	// or Approval.Judge, first. Nil with Response keys is an error. It gets a
+	// or Approval.Judge, first. Required where the Verifier has Keys. It gets a
 	// context that lasts nearly Lease, not one that ends with the request.
 	//
 	// Nil is done, for good. An error means that nothing was done: the Hub
@@ -45,7 +45,8 @@ type CallbackConfig struct {
 	Authorize func(from string) bool
 
 	// Client pulls what a push cannot prove: a task's result without detail,
-	// and every push at 0.2. It also acknowledges, if Acknowledge is set.
+	// and every push at 0.2, which is refused if the message was sent at a later
+	// minor. It also acknowledges, if Acknowledge is set.
 	Client *Client
 	// ConfirmByGet pulls every Response before acting; the Hub's own answer
 	// counts. It needs Client.
@@ -64,11 +65,12 @@ type CallbackConfig struct {
 	// DefaultLease.
 	Lease time.Duration
 
-	// BearerToken and APIKey are what the Hub presents beside the signature,
-	// if the callback names a scheme (§8.3). Several are for rotation. Set one
-	// of the two, or neither.
+	// BearerToken is what the Hub presents beside the signature, if the callback
+	// names the scheme bearer (§8.3). Several are for rotation. It excludes
+	// APIKey.
 	BearerToken []string
-	APIKey      []string
+	// APIKey is BearerToken for the scheme apikey.
+	APIKey []string
 	// APIKeyHeader is the header of APIKey. Default: X-Api-Key.
 	APIKeyHeader string
 

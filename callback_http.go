@@ -17,7 +17,7 @@ import (
 // ServeHTTP implements http.Handler.
 func (h *CallbackHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := h.serve(w, r)
-	if out.Status == http.StatusServiceUnavailable && out.RetryAfter > 0 {
+	if out.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(out.RetryAfter.Seconds()))))
 	}
 	if out.Status == http.StatusMethodNotAllowed {
@@ -44,6 +44,9 @@ var answers = map[int]string{
 }
 
 func (h *CallbackHandler) serve(w http.ResponseWriter, r *http.Request) Outcome {
+	if !h.made() {
+		return h.Process(r.Context(), nil, nil)
+	}
 	if r.Method != http.MethodPost {
 		return h.done(r.Context(), Outcome{Err: errMethod})
 	}
@@ -67,8 +70,8 @@ func isApplicationJSON(ct string) bool {
 	if ct == "application/json" {
 		return true // as nearly all write it
 	}
-	ct, _, err := mime.ParseMediaType(ct)
-	return ct == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
+	ct, _, _ = mime.ParseMediaType(ct)
+	return ct == "application/json"
 }
 
 func (h *CallbackHandler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -120,11 +123,9 @@ func (h *CallbackHandler) checkToken(head http.Header) error {
 		name = "Authorization"
 	}
 	got, ok := only(head, name)
-	if h.bearer && ok {
-		const scheme = "Bearer "
-		if ok = len(got) > len(scheme) && strings.EqualFold(got[:len(scheme)], scheme); ok {
-			got = got[len(scheme):]
-		}
+	if h.bearer {
+		scheme, token, _ := strings.Cut(got, " ")
+		ok, got = ok && strings.EqualFold(scheme, "Bearer"), token
 	}
 	if !ok {
 		return errToken
@@ -145,9 +146,10 @@ func (h *CallbackHandler) checkToken(head http.Header) error {
 func only(head http.Header, name string) (value string, ok bool) {
 	lines := 0
 	for n, values := range head {
-		if strings.EqualFold(n, name) && len(values) > 0 {
-			value = values[0]
-			lines += len(values)
+		if strings.EqualFold(n, name) {
+			for _, value = range values {
+				lines++
+			}
 		}
 	}
 	return value, lines == 1

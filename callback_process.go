@@ -17,7 +17,7 @@ import (
 // Process takes a delivery for people who have their own router: the header
 // and the body, byte for byte as they came. It answers as ServeHTTP does.
 func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []byte) (out Outcome) {
-	if h == nil || h.cfg.Verifier == nil {
+	if !h.made() {
 		return Outcome{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%w: CallbackHandler", ErrZeroValue)}
 	}
 	if !h.enter() {
@@ -39,6 +39,8 @@ func (h *CallbackHandler) Process(ctx context.Context, head http.Header, body []
 	return h.done(ctx, h.process(ctx, head, body))
 }
 
+func (h *CallbackHandler) made() bool { return h != nil && h.cfg.Verifier != nil }
+
 // logPanic logs where it was: the value may hold content, the stack does not.
 func (h *CallbackHandler) logPanic(ctx context.Context) {
 	h.cfg.Logger.LogAttrs(ctx, slog.LevelError, errPanicked.Error(), slog.String("stack", string(debug.Stack())))
@@ -57,6 +59,9 @@ func (h *CallbackHandler) enter() bool {
 // Shutdown makes every further delivery a 503 and waits for the acts and
 // acknowledgments that are running, or until ctx ends.
 func (h *CallbackHandler) Shutdown(ctx context.Context) error {
+	if !h.made() {
+		return fmt.Errorf("%w: CallbackHandler", ErrZeroValue)
+	}
 	h.mu.Lock()
 	h.closing = true
 	h.mu.Unlock()
@@ -93,20 +98,30 @@ func (h *CallbackHandler) process(ctx context.Context, head http.Header, body []
 		return out
 	}
 	if h.cfg.ConfirmByGet || !r.PayloadBound() {
-		pulled, err := h.pull(ctx, h.pulls, r.MessageID(), h.cfg.Client.Message)
+		m, err := h.pull(ctx, h.pulls, r.MessageID(), h.cfg.Client.Message)
 		switch {
 		case err != nil:
 			out.Err = err
 			return out
-		case pulled.ResolutionID() != r.ResolutionID():
+		case m.Response.ResolutionID() != r.ResolutionID():
 			out.Err = ErrSecondResolution
 			return out
+		case !r.PayloadBound() && !sentAt02(m):
+			// A Hub pushes at the message's own minor (§10). Whoever pushes at an
+			// older one has taken cover off the answer.
+			out.Err = fmt.Errorf("%w: a push of %s, which was sent at %s", ErrUnboundPayload, types.Quote(r.MessageID()), m.Wire.Version)
+			return out
 		}
-		r = pulled
+		r = m.Response
 	}
 	out.Err = h.act(ctx, d, r)
 	out.Acted = out.Err == nil
 	return out
+}
+
+func sentAt02(m *Message) bool {
+	v, err := types.ParseVersion(m.Wire.Version)
+	return err == nil && !v.BindsPayload()
 }
 
 func (h *CallbackHandler) expect(ctx context.Context, id string) error {
@@ -224,24 +239,24 @@ func (h *CallbackHandler) pullUnproven(ctx context.Context, body []byte) Outcome
 	if h.cfg.Client == nil {
 		return Outcome{Err: fmt.Errorf("%w: the result of %s has no detail to verify, and no Client is configured to pull it", ErrStoreUnavailable, types.Quote(w.InReplyTo))}
 	}
-	r, err := h.pull(ctx, h.unproven, w.InReplyTo, h.cfg.Client.messageOnce)
+	m, err := h.pull(ctx, h.unproven, w.InReplyTo, h.cfg.Client.messageOnce)
 	switch {
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrGone):
 		return Outcome{Err: errMAC}
 	case err != nil:
 		return Outcome{Err: err}
-	case r.ResolutionID() != w.ResolutionID:
+	case m.Response.ResolutionID() != w.ResolutionID:
 		return Outcome{Err: errMAC}
 	}
-	out := Outcome{MessageID: r.MessageID()}
-	out.Err = h.act(ctx, delivery{}, r)
+	out := Outcome{MessageID: m.Response.MessageID()}
+	out.Err = h.act(ctx, delivery{}, m.Response)
 	out.Acted = out.Err == nil
 	return out
 }
 
-// pull reads the message's end from the Hub, as many at a time as there are
-// places.
-func (h *CallbackHandler) pull(ctx context.Context, places chan struct{}, id string, get func(context.Context, string) (*Message, error)) (*Response, error) {
+// pull reads a message that has ended from the Hub, as many at a time as there
+// are places.
+func (h *CallbackHandler) pull(ctx context.Context, places chan struct{}, id string, get func(context.Context, string) (*Message, error)) (*Message, error) {
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
@@ -257,7 +272,7 @@ func (h *CallbackHandler) pull(ctx context.Context, places chan struct{}, id str
 	case m.Response == nil:
 		return nil, &pullError{fmt.Errorf("%w: %s", ErrOpen, types.Quote(id))}
 	}
-	return m.Response, nil
+	return m, nil
 }
 
 // pullError is the trouble of a pull. Whatever it is, the push was not refused

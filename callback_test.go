@@ -115,7 +115,7 @@ func trustHead(t testing.TB, jti string) http.Header {
 	return hubSigner{}.header(t, "response", trustBody, trustUnix, jti)
 }
 
-// req: HND-01 HND-05 HND-06 HND-09 HND-11
+// req: HND-01 HND-05 HND-06 HND-09 HND-11 RES-10
 // report: B066
 func TestEachPushGetsTheAnswerThatKeepsTheHubRight(t *testing.T) {
 	second := strings.Replace(trustBody, "res_01HZXR3SOLVE", "res_second", 1)
@@ -254,6 +254,7 @@ func reserve(t testing.TB, l *spyStore, act Act) Token {
 // Whatever the caller's function returns says nothing about the delivery.
 //
 // req: HND-05 HND-07
+// report: B111
 func TestAHandlerThatFailsIsAnswered503WhateverItsErrorWraps(t *testing.T) {
 	for _, e := range []error{
 		errors.New("no"), ErrMalformed, ErrAlreadyActed, ErrSignature, ErrReplay, ErrStale, ErrAddressee, ErrNotAuthorized, ErrSecondResolution, ErrUnboundPayload,
@@ -330,7 +331,7 @@ func TestAPanicInAPolicyIsContainedAndHoldsNothing(t *testing.T) {
 			r.clock.Add(time.Minute)
 		}
 		w := r.post(row.head, row.body)
-		if w.Code != 503 || len(r.acts()) != 0 || strings.Contains(w.Body.String()+r.log.String(), "CANARY") || !strings.Contains(r.log.String(), ErrPanicked.Error()) {
+		if w.Code != 503 || len(r.acts()) != 0 || strings.Contains(w.Body.String()+r.log.String(), "CANARY") || !strings.Contains(r.log.String(), `"`+ErrPanicked.Error()+`" stack=`) {
 			t.Errorf("%s: answered %d, log %s", name, w.Code, r.log)
 		}
 		if d := r.store.diary(); slices.Contains(d, "ClaimJTI") && !slices.Contains(d, "SettleJTI false") {
@@ -378,7 +379,7 @@ func TestAPushRunsThroughItsStepsInOneOrder(t *testing.T) {
 	}
 }
 
-// req: HND-03
+// req: HND-03 SGR-02 AMB-06 AMB-15
 func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	forged := hubSigner{secret: "the secret of a forger"}.header(t, "response", trustBody, trustUnix, "j")
 	bearer := func(c *CallbackConfig, _ *VerifierConfig) { c.BearerToken = []string{"new-token", "old-token"} }
@@ -397,6 +398,8 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 		{"old token", bearer, false, http.Header{"Authorization": {"Bearer old-token"}}, 200},
 		{"right token, scheme in lower case", bearer, false, http.Header{"Authorization": {"bearer new-token"}}, 200},
 		{"right token, header map of another make", bearer, false, http.Header{"authorization": {"Bearer new-token"}}, 200},
+		{"right token, no signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": nil}, 401},
+		{"right token, an empty signature", bearer, false, http.Header{"Authorization": {"Bearer new-token"}, "Ma2h-Signature": {""}}, 401},
 		{"right token, bad signature", bearer, true, http.Header{"Authorization": {"Bearer new-token"}}, 401},
 		{"wrong token", bearer, false, http.Header{"Authorization": {"Bearer new-tokem"}}, 401},
 		{"a longer token", bearer, false, http.Header{"Authorization": {"Bearer new-token2"}}, 401},
@@ -433,7 +436,7 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 	}
 }
 
-// req: HND-02
+// req: HND-02 AMB-05 GO-12
 func TestWhereTheRequestSaysItCameToDoesNotCount(t *testing.T) {
 	r := newCallbackRig(t)
 	mux := http.NewServeMux()
@@ -638,6 +641,7 @@ func TestABodyThatMiddlewareHasReadIsAnswered5xxAndLogged(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B076 B109
 func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	n := 200
@@ -669,6 +673,7 @@ func TestOfManyCopiesOfAPushOneActs(t *testing.T) {
 	}
 }
 
+// req: HND-06
 // report: B081
 func TestACopyThatComesDuringTheActIsSentAwayAndServedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -796,7 +801,7 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 		t.Errorf("an unproven push of a message that was never sent: %v", out)
 	}
 	for _, failure = range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrUnsent} {
-		if out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 503 || len(r.acts()) != 0 || r.store.diary() != nil {
+		if out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 503 || !errors.Is(out.Err, ErrStoreUnavailable) || len(r.acts()) != 0 || r.store.diary() != nil {
 			t.Errorf("Expect fails with %v: %v", failure, out)
 		}
 	}
@@ -806,7 +811,7 @@ func TestAMessageThatThisAgentDidNotSendIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: HND-06
+// req: HND-07
 // report: B075
 func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 	memory := TrustMemory(t, MemoryConfig{})
@@ -837,6 +842,9 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		{"a replay store in memory", "Ledger", func(c *CallbackConfig) { c.Verifier = trustVerifier(t, memory) }},
 		{"no Handle", "Handle", func(c *CallbackConfig) { c.Handle = nil }},
 		{"a Handle without keys", "Handle", func(c *CallbackConfig) { c.Verifier = directives }},
+		{"keys and no Handle beside HandleDirective", "Handle", func(c *CallbackConfig) {
+			c.Handle, c.HandleDirective, c.Authorize = nil, func(context.Context, *Directive) error { return nil }, AllowFrom()
+		}},
 		{"HandleDirective without keys", "HandleDirective", func(c *CallbackConfig) {
 			c.Verifier, c.HandleDirective, c.Authorize = responses, func(context.Context, *Directive) error { return nil }, AllowFrom()
 		}},
@@ -870,7 +878,10 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*CallbackConfig){
-		"the good one":           func(*CallbackConfig) {},
+		"the good one": func(*CallbackConfig) {},
+		"directives alone": func(c *CallbackConfig) {
+			c.Verifier, c.Handle, c.HandleDirective, c.Authorize = directives, nil, func(context.Context, *Directive) error { return nil }, AllowFrom()
+		},
 		"memory, by name":        func(c *CallbackConfig) { c.Ledger, c.SingleReplica = memory, true },
 		"a client of this agent": func(c *CallbackConfig) { c.Client, c.ConfirmByGet = client, true },
 		"a lease of a second":    func(c *CallbackConfig) { c.Lease = time.Second },
@@ -881,6 +892,34 @@ func TestACallbackHandlerRefusesABadConfiguration(t *testing.T) {
 		if _, err := NewCallbackHandler(cfg); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A handler without directives, or with nothing else, refuses what it has no
+// function for, as what it is.
+func TestAHandlerTakesOnlyWhatItHasAFunctionFor(t *testing.T) {
+	responses := newCallbackRig(t, func(c *CallbackConfig, _ *VerifierConfig) { c.HandleDirective, c.Authorize = nil, nil })
+	directives := newCallbackRig(t, func(c *CallbackConfig, v *VerifierConfig) { c.Handle, v.Keys = nil, KeyRing{} })
+	directive := hubSigner{}.header(t, "directive", trustDirective, trustUnix, "d")
+	for name, row := range map[string]struct {
+		r      *callbackRig
+		head   http.Header
+		body   string
+		status int
+	}{
+		"a directive where there are none":   {responses, directive, trustDirective, 400},
+		"a Response where there are none":    {directives, trustHead(t, "j"), trustBody, 400},
+		"a broken body where there are none": {directives, trustHead(t, "j"), "{", 400},
+	} {
+		if out := row.r.Process(t.Context(), row.head, []byte(row.body)); out.Status != row.status || len(row.r.acts()) != 0 || row.r.store.diary() != nil {
+			t.Errorf("%s: %v %v", name, out, out.Err)
+		}
+	}
+	if out := responses.Process(t.Context(), trustHead(t, "j"), []byte(trustBody)); out.Status != 200 || len(responses.acts()) != 1 {
+		t.Errorf("a Response: %v", out)
+	}
+	if out := directives.Process(t.Context(), directive, []byte(trustDirective)); out.Status != 200 || len(directives.acts()) != 1 {
+		t.Errorf("a directive: %v", out)
 	}
 }
 

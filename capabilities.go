@@ -80,6 +80,17 @@ func (c *Client) limits(ctx context.Context) (*types.Capability, error) {
 	return &types.Capability{Version: types.V03}, nil
 }
 
+// replayWindow is what the document that is held says of mailbox entries
+// (§9.7), zero if it says nothing.
+func (c *Client) replayWindow() time.Duration {
+	c.caps.mu.Lock()
+	defer c.caps.mu.Unlock()
+	if c.caps.doc == nil {
+		return 0
+	}
+	return time.Duration(min(c.caps.doc.ReplayWindowSeconds, 86400)) * time.Second
+}
+
 var errNoCapability = errors.New("the last fetch of the capability document failed, or takes too long")
 
 // capabilities returns the shared document. brief asks once, for a short time,
@@ -172,7 +183,7 @@ func (c *Client) fetchCapabilities(ctx context.Context, brief bool) (*types.Capa
 		return nil, err
 	}
 	var doc types.Capability
-	if err := decodeValid(reply.Body, &doc); err != nil {
+	if err := readDocument(reply.Body, &doc); err != nil {
 		return nil, fmt.Errorf("%w: capability document: %w", ErrProtocol, err)
 	}
 	return &doc, nil

@@ -60,7 +60,6 @@ const fullDoc = `{"ma2h_version":"0.4","max_body_bytes":65536,"max_part_bytes":2
 	`"retention_days":30,"replay_window_seconds":120,"inbound":{"enabled":true,"signature_algs":["ed25519"]},"ack":{"enabled":true,"signature_algs":["ed25519"]},` +
 	`"presence":{"enabled":true,"freshness_seconds":90},"sessions":{"enabled":true},"later":[{"a":null}]}`
 
-// req: DISC-01
 func TestManyFirstUsersFetchTheDocumentOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &discovery{doc: func(int) *http.Response { time.Sleep(time.Second); return canned(200, fullDoc) }}
@@ -151,6 +150,7 @@ func TestAStaleDocumentIsBetterThanNone(t *testing.T) {
 	})
 }
 
+// req: DISC-01
 func TestAHubThatDoesNotSayStillGetsTheMessage(t *testing.T) {
 	for name, doc := range map[string]func(int) *http.Response{
 		"404":                func(int) *http.Response { return canned(404, "") },
@@ -376,7 +376,7 @@ func TestAMessageIsStampedWithTheLowestMinorThatTheHubTakes(t *testing.T) {
 	}
 }
 
-// req: DISC-15 RL-04 ENV-09
+// req: DISC-15 RL-04 ENV-09 AMB-18
 func TestALimitIsHeldAtItsValueAndRefusedOnePast(t *testing.T) {
 	caps := func(edit func(*types.Capability)) ma2htest.Options { return ma2htest.Options{Capability: edit} }
 	overhead := len(`{"kind":"text","text":""}`)
@@ -449,4 +449,45 @@ func TestAHubMayNameOneURLForTheMailboxAndItsAcknowledgments(t *testing.T) {
 	if want := []string{"GET /box", "POST /box"}; !slices.Equal(calls, want) {
 		t.Errorf("%v, not %v", calls, want)
 	}
+}
+
+// A gateway that parses and writes JSON anew may write every number as a
+// double. That is the same document (RFC 8785 §3.2.2.3).
+//
+// req: DISC-04
+func TestADocumentWhoseNumbersAHopSpelledAnewIsTheSameDocument(t *testing.T) {
+	serve := func(doc, presence string) *ma2h.Client {
+		return connect(t, over(roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp := canned(200, presence)
+			if strings.HasSuffix(r.URL.Path, "/.well-known/ma2h") {
+				resp = canned(200, doc)
+			}
+			resp.Request = r
+			return resp, nil
+		})))
+	}
+	const presence = `{"agent_id":"a","state":"unknown","freshness_seconds":90}`
+	doc := fullDoc
+	for old, spelled := range map[string]string{"65536": "6.5536e4", ":16": ":16.0", ":60": ":60e0", ":30": ":3.0E+1"} {
+		doc = strings.Replace(doc, old, spelled, 1)
+	}
+	want, err := serve(fullDoc, presence).Capabilities(t.Context())
+	mustNot(t, err)
+	c := serve(doc, strings.Replace(presence, "90", "9e1", 1))
+	got, err := c.Capabilities(t.Context())
+	mustNot(t, err)
+	if !reflect.DeepEqual(got, want) || got.MaxBodyBytes != 65536 {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	p, err := c.Presence(t.Context(), "a")
+	mustNot(t, err)
+	if p.FreshnessSeconds != 90 {
+		t.Errorf("fresh for %d s", p.FreshnessSeconds)
+	}
+
+	// The twin: what no spelling makes an integer.
+	_, err = serve(strings.Replace(fullDoc, "65536", "65536.5", 1), "").Capabilities(t.Context())
+	wants(t, err, ma2h.ErrProtocol)
+	_, err = serve(fullDoc, strings.Replace(presence, "90", "90.5", 1)).Presence(t.Context(), "a")
+	wants(t, err, ma2h.ErrProtocol)
 }

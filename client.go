@@ -96,16 +96,19 @@ func (c *Client) Notify(ctx context.Context, n Notify) (*Ack, error) {
 
 // Ask sends a question and returns once the Hub has it; Wait gets the answer.
 //
-// The message is encoded once and the same bytes are sent until the Hub
-// accepts or refuses them or ctx ends, so a lost answer never asks a human
-// twice. Giving up is a *SubmitError that carries the key to go on with; it
-// gives up by itself when an attempt that may have been taken is a day old,
-// since the Hub need not know the key any longer. An acceptance that breaks the
-// protocol is one too, and comes with the Ack as far as it could be read. A key
-// that was used with other content is an *OutboxMismatchError before anything
-// is sent, or the Hub's *ConflictError. A question that nobody
-// could answer is ErrNoResolver, one over a published limit a *FieldError, a
-// feature that the Hub does not offer ErrUnsupported: nothing is sent then.
+// The message is encoded once, and the same bytes are sent until the Hub
+// accepts or refuses them or ctx ends: a lost answer never asks a human twice.
+//
+// Nothing is sent where the question is wrong (*FieldError, ErrNoResolver, or
+// *schema.Error for the schema of an Input), where the Hub does not offer what
+// it needs (ErrUnsupported), or where the outbox has another question under the
+// key (*OutboxMismatchError).
+//
+// A refusal is an *APIError, or a *ConflictError where the Hub has another
+// message under the key. Giving up is a *SubmitError with the key to go on
+// with. It gives up by itself when an attempt that may have been taken is as
+// old as Config.KeyRetention. An acceptance that breaks the protocol is a
+// *SubmitError too, and comes with the Ack as far as it could be read.
 func (c *Client) Ask(ctx context.Context, a Ask) (*Ack, error) {
 	if err := c.made(); err != nil {
 		return nil, err
@@ -157,6 +160,23 @@ func (c *Client) submit(ctx context.Context, m types.Message, expiredToo bool) (
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+	ack, err := c.submitFrom(ctx, m, expiredToo)
+	if errors.Is(err, ErrInvalidField) && overdue(m.ExpiresAt, c.cfg.Now()) {
+		// The Hub's own words may quote the message, so they are not told.
+		err = fmt.Errorf("%w: ExpiresAt is not ahead of this machine's clock (§4)", err)
+	}
+	return ack, err
+}
+
+// overdue reports whether a deadline has passed by a clock that the Hub's may
+// differ from: a hint, never a reason to refuse (§9.5).
+func overdue(expiresAt string, now time.Time) bool {
+	t, err := time.Parse(time.RFC3339Nano, expiresAt)
+	return err == nil && !t.After(now)
+}
+
+// submitFrom sends what the outbox keeps of m, or m.
+func (c *Client) submitFrom(ctx context.Context, m types.Message, expiredToo bool) (*Ack, error) {
 	kept, err := c.recall(ctx, &m)
 	if err != nil {
 		return nil, err
@@ -310,7 +330,13 @@ func (c *Client) call(ctx context.Context, op touchpoint, method, target string,
 			return transport.Call{}, err
 		}
 	}
-	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout}, nil
+	return transport.Call{Op: string(op), Method: method, URL: target, Header: h, Body: body, Timeout: c.cfg.AttemptTimeout, Broken: cutShort}, nil
+}
+
+// cutShort reports a 200 that is no JSON: a page of some hop's, or an answer
+// that one cut and closed in good order.
+func cutShort(r *transport.Reply) bool {
+	return r.Status == http.StatusOK && !jsontext.Value(r.Body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // do sends a call that may be repeated and returns its 200, or an error.
@@ -363,8 +389,9 @@ func (m Message) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, m.Wire) }
 func (m Message) LogValue() slog.Value { return m.Wire.LogValue() }
 
 // Message reads a message. Like every call but a submit without a key it is
-// sent again after a network error or a 5xx, until ctx ends. Errors: ErrNotFound for an unknown id or
-// another agent's, ErrGone, and those of any call.
+// sent again after a network error or a 5xx, until ctx ends. Errors:
+// ErrNotFound for an unknown id or another agent's, ErrGone, and those of any
+// call.
 func (c *Client) Message(ctx context.Context, id string) (*Message, error) {
 	target, err := c.messageURL(id, "")
 	if err != nil {
@@ -430,6 +457,15 @@ func decodeCanonical(text []byte, v any) error {
 		return err
 	}
 	return types.Decode(doc.Bytes(), v)
+}
+
+// readDocument reads a document of the Hub's and holds it to its own rules. It
+// is read in canonical form: a hop that writes 32 as 32.0 has changed nothing.
+func readDocument(text []byte, v interface{ Validate() error }) error {
+	if err := decodeCanonical(text, v); err != nil {
+		return err
+	}
+	return v.Validate()
 }
 
 // decodeValid decodes v and holds it to its own rules.

@@ -134,12 +134,12 @@ func ConfigFromEnv() (Config, error) {
 	default:
 		return Config{}, fmt.Errorf("ma2h: neither MA2H_TOKEN nor MA2H_API_KEY is set")
 	}
-	if err := cfg.Credential.check(); err != nil {
-		name := "MA2H_TOKEN"
-		if hasKey {
-			name = "MA2H_API_KEY"
-		}
-		return Config{}, fmt.Errorf("ma2h: %s: %w", name, err)
+	name, secret := "MA2H_TOKEN", token
+	if hasKey {
+		name, secret = "MA2H_API_KEY", key
+	}
+	if err := checkSecret(name, secret); err != nil {
+		return Config{}, err
 	}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		if cfg.Agent.Runtime == "" {
@@ -211,7 +211,7 @@ func (c *Config) validate() (*url.URL, error) {
 		return nil, configError("Agent.ID", "§4.1", "has a control character")
 	}
 	if err := c.Agent.Validate(); err != nil {
-		return nil, fmt.Errorf("ma2h: Config.Agent: %w", err)
+		return nil, within("Config.Agent", err)
 	}
 	if c.MaxWait < time.Second || c.MaxWait > limits.MaxHold {
 		return nil, configError("MaxWait", "§8.2", "is %s, not 1s to %s", c.MaxWait, limits.MaxHold)

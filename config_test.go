@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/schema"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -22,7 +23,7 @@ func copyBody(w io.Writer, r *http.Request) (int64, error) {
 	return io.Copy(w, r.Body)
 }
 
-// req: DISC-12 SUB-04 ENV-06 CB-06
+// req: DISC-12 SUB-04 ENV-06 CB-06 PUL-10
 func TestAConfigIsTakenOrRefusedByField(t *testing.T) {
 	type edit = func(*ma2h.Config)
 	hub := func(u string) edit { return func(c *ma2h.Config) { c.HubURL = u } }
@@ -148,6 +149,65 @@ func TestAnErrorOfAConfigNamesTheWayOut(t *testing.T) {
 	cfg = over(http.DefaultTransport)
 	cfg.HubURL = "http://127.0.0.1:1"
 	if _, err := ma2h.NewClient(cfg); err == nil || !strings.Contains(err.Error(), "AllowInsecureLoopback") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnErrorOfAPartHasOnePrefixAndNamesItsPlace(t *testing.T) {
+	cfg := over(http.DefaultTransport)
+	c := connect(t, cfg)
+	noAgent := cfg
+	noAgent.Agent.ID = ""
+	newClient := func(cfg ma2h.Config) error { _, err := ma2h.NewClient(cfg); return err }
+	ask := func(edit func(*ma2h.Ask)) error {
+		a := shipOrHold("k")
+		edit(&a)
+		_, err := c.Ask(t.Context(), a)
+		return err
+	}
+	memory, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{})
+	mustNot(t, err)
+	verifier := func(keys ...ma2h.Key) error {
+		_, err := ma2h.NewVerifier(ma2h.VerifierConfig{
+			Keys: ma2h.Keys(keys...), CallbackURL: "https://bot.test/r", AgentID: asker, Replay: memory,
+		})
+		return err
+	}
+	good := ma2h.HMACKey(strings.Repeat("k", 16))
+	now := time.Now()
+	_, sealErr := ma2h.NewSealer(ma2h.SealerConfig{AgentID: asker, Keys: []ma2h.SealKey{ma2h.SealKeyHex("k", "zz")}})
+	t.Setenv("MA2H_HUB_URL", "https://hub.test")
+	t.Setenv("MA2H_AGENT_ID", asker)
+	t.Setenv("MA2H_TOKEN", " ")
+	unset(t, "MA2H_API_KEY")
+	_, envErr := ma2h.ConfigFromEnv()
+	for _, tt := range []struct {
+		err  error
+		text string
+	}{
+		{newClient(noAgent), "ma2h: Config.Agent.id is required (§4.1)"},
+		{verifier(good, ma2h.HMACKey("short")), "ma2h: VerifierConfig.Keys[1] is not what HMACKey takes: it is 5 bytes, below 16 (§9.2)"},
+		{verifier(ma2h.Key{}), "ma2h: VerifierConfig.Keys[0] is the zero Key (§9.2)"},
+		{verifier(good.From(now).Until(now.Add(-1))), "ma2h: VerifierConfig.Keys[0] ends before it begins (§9.2)"},
+		{sealErr, "ma2h: SealerConfig.Keys[0] is not hexadecimal (§9.3)"},
+		{envErr, "ma2h: MA2H_TOKEN is empty or blank (§9.1)"},
+		{ask(func(a *ma2h.Ask) { a.DefaultOnExpire, a.ExpiresAt = "x", now.Add(time.Hour) }), "ma2h: Ask.DefaultOnExpire is not the value of an option (§7)"},
+	} {
+		if fe, ok := errors.AsType[*ma2h.FieldError](tt.err); !ok || tt.err.Error() != tt.text || fe.Error() != tt.text {
+			t.Errorf("%v, want %s", tt.err, tt.text)
+		}
+	}
+	err = ask(func(a *ma2h.Ask) {
+		a.Request = ma2h.Input([]byte(`{"type":"object","properties":{"a":{"type":"array"}}}`))
+	})
+	if _, ok := errors.AsType[*schema.Error](err); !ok || err.Error() != "ma2h: Ask.Request: input schema: properties.a.type: neither string, number, integer nor boolean" {
+		t.Errorf("%v", err)
+	}
+	err = ask(func(a *ma2h.Ask) {
+		a.Request = ma2h.Input([]byte(`{"type":"object","properties":{"a":{"type":"string"}}}`))
+		a.DefaultOnExpire, a.ExpiresAt = map[string]int{"a": 1}, now.Add(time.Hour)
+	})
+	if err == nil || strings.Count(err.Error(), "ma2h:") != 1 {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,15 +1,15 @@
 package ma2h
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -80,6 +80,9 @@ func (in *Inbox) Consume(ctx context.Context, handler func(context.Context, *Dir
 }
 
 func (in *Inbox) newConsumer(handler func(context.Context, *Directive) error, opts ConsumeOptions) (*consumer, error) {
+	if err := in.made(); err != nil {
+		return nil, err
+	}
 	bad := func(field, section, format string, args ...any) error {
 		return invalid("ConsumeOptions."+field, section, format, args...)
 	}
@@ -201,17 +204,15 @@ func (w *consumer) drain(ctx, acting context.Context, stop context.CancelFunc) e
 		for _, r := range rows {
 			w.running.Go(func() {
 				defer func() { <-w.slots }()
+				defer b.over()
 				e := &entry{row: r, lapses: lapses, batch: b}
-				defer e.judged(false)
 				err := errPanicked
 				if !w.in.guard(acting, func() { err = w.handle(ctx, acting, e) }) {
 					return // it comes again
 				}
 				if err != nil {
 					w.mu.Lock()
-					if w.stop == nil {
-						w.stop = err
-					}
+					w.stop = cmp.Or(w.stop, err)
 					w.mu.Unlock()
 					stop()
 				}
@@ -240,40 +241,51 @@ func (w *consumer) take(ctx context.Context) (int, error) {
 	case <-ctx.Done():
 		return 0, fmt.Errorf("ma2h: %s: %w", opInbox, contextError(ctx))
 	}
-	n := 1
-	for n < cap(w.slots) {
+	for n := 1; ; n++ {
 		select {
 		case w.slots <- struct{}{}:
-			n++
 		default:
 			return n, nil
 		}
 	}
-	return n, nil
 }
 
-// batch is the rows of one drain until each is judged: whether it brought
-// something to do. That is known when its act begins, not when it ends.
+// batch is the rows of one drain until it is known whether any of them brought
+// something to do. That is when its act begins, not when it ends.
 type batch struct {
-	mu   sync.Mutex
-	left int
-	news bool
-	done chan struct{}
+	left atomic.Int64
+	news chan struct{} // holds one once there is something to do
+	done chan struct{} // closed once all rows are over
 }
 
 func newBatch(n int) *batch {
-	return &batch{left: n, done: make(chan struct{})}
+	b := &batch{news: make(chan struct{}, 1), done: make(chan struct{})}
+	b.left.Store(int64(n))
+	return b
 }
 
 // wait reports whether any row brought something to do.
 func (b *batch) wait(ctx context.Context) bool {
 	select {
+	case <-b.news:
+		return true
 	case <-b.done:
 	case <-ctx.Done():
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.news
+	return len(b.news) > 0
+}
+
+func (b *batch) isNews() {
+	select {
+	case b.news <- struct{}{}:
+	default:
+	}
+}
+
+func (b *batch) over() {
+	if b.left.Add(-1) == 0 {
+		close(b.done)
+	}
 }
 
 // entry is a row in the hands of one goroutine.
@@ -281,22 +293,6 @@ type entry struct {
 	row
 	lapses time.Time
 	batch  *batch
-	told   bool
-}
-
-// judged tells the batch, the first time.
-func (e *entry) judged(news bool) {
-	if e.told {
-		return
-	}
-	e.told = true
-	b := e.batch
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.news = b.news || news
-	if b.left--; b.left == 0 {
-		close(b.done)
-	}
 }
 
 // handle takes one entry through the duty list. draining ends when no further
@@ -326,7 +322,7 @@ func (w *consumer) handle(draining, acting context.Context, e *entry) error {
 		return nil
 	}
 	err = w.pipe.run(acting, item{act: act, from: o.from, do: func(pipe context.Context) error {
-		e.judged(true)
+		e.batch.isNews()
 		// The pipeline's context does not end with the caller's; acting does,
 		// a grace after it.
 		pipe, cancel := context.WithCancel(pipe)
@@ -344,7 +340,7 @@ func (w *consumer) handle(draining, acting context.Context, e *entry) error {
 	// is wrapped is somebody else's.
 	case err == ErrAlreadyActed:
 		w.acknowledge(acting, e, d)
-	case err == ErrReplay, err == ErrSecondResolution:
+	case err == ErrReplay:
 		return w.reject(acting, e, &RejectedError{ID: d.ID(), Err: err})
 	case errors.Is(err, ErrOutcomeUnknown) && w.opts.InDoubt != nil:
 		// The next delivery finds the doubt, and the policy decides.
@@ -361,7 +357,7 @@ func (w *consumer) handle(draining, acting context.Context, e *entry) error {
 func (w *consumer) acknowledge(ctx context.Context, e *entry, d *Directive) {
 	w.in.memory.done(d.ID())
 	if w.acks.add(d.ID(), func() string { return w.note(ctx, d) }) {
-		e.judged(true)
+		e.batch.isNews()
 	}
 }
 
@@ -371,15 +367,7 @@ func (w *consumer) note(ctx context.Context, d *Directive) (note string) {
 	}
 	w.in.guard(ctx, func() { note = w.opts.Note(d) })
 	// A note that cannot be sent would keep the acknowledgment back for good.
-	note = strings.ToValidUTF8(note, "\ufffd")
-	if len(note) > maxNote {
-		cut := maxNote
-		for !utf8.RuneStart(note[cut]) {
-			cut--
-		}
-		note = note[:cut]
-	}
-	return note
+	return cutNote(note, maxNote)
 }
 
 func (w *consumer) authorized(ctx context.Context, from string) (ok bool) {
@@ -388,9 +376,7 @@ func (w *consumer) authorized(ctx context.Context, from string) (ok bool) {
 }
 
 func (w *consumer) inDoubt(ctx context.Context, act Act) (doubt Doubt, err error) {
-	if !w.in.guard(ctx, func() { doubt, err = w.opts.InDoubt(ctx, act) }) {
-		return LeaveInDoubt, nil
-	}
+	w.in.guard(ctx, func() { doubt, err = w.opts.InDoubt(ctx, act) }) // a panic leaves it in doubt
 	return doubt, err
 }
 
@@ -406,7 +392,7 @@ func (w *consumer) failed(ctx context.Context, d *Directive, err error) error {
 // bury says once that a directive is given up on, dead, or in doubt.
 func (w *consumer) bury(ctx context.Context, d *Directive, err error, dead bool) error {
 	first, full := w.in.memory.letter(d.ID(), dead)
-	if full != nil || !first {
+	if !first {
 		return full
 	}
 	if w.opts.DeadLetter != nil {
@@ -422,7 +408,7 @@ func (w *consumer) reject(ctx context.Context, e *entry, r *RejectedError) (err 
 	if !w.in.memory.report(string(content[:]) + reason(r.Err)) {
 		return nil
 	}
-	e.judged(true)
+	e.batch.isNews()
 	if w.opts.OnReject != nil {
 		err = errPanicked
 		w.in.guard(ctx, func() { err = w.opts.OnReject(ctx, r) })
@@ -438,7 +424,6 @@ func (in *Inbox) guard(ctx context.Context, f func()) (ok bool) {
 	defer func() {
 		if recover() != nil {
 			in.log.LogAttrs(ctx, slog.LevelError, errPanicked.Error(), slog.String("stack", string(debug.Stack())))
-			ok = false
 		}
 	}()
 	f()

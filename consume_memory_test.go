@@ -1,6 +1,7 @@
 package ma2h
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"testing"
@@ -84,6 +85,26 @@ func TestReportsAreKeptUpToTheirBound(t *testing.T) {
 	}
 }
 
+// The last half of the bound is remembered to the report, and no more is.
+func TestAReportIsForgottenAfterHalfTheBound(t *testing.T) {
+	var m consumerMemory
+	const half = maxRemembered / 2
+	for i := range half - 1 {
+		m.report("before " + strconv.Itoa(i))
+	}
+	m.report("this")
+	for i := range half {
+		m.report("after " + strconv.Itoa(i))
+	}
+	if _, known := m.reported.get("this"); !known {
+		t.Error("it was forgotten early")
+	}
+	m.report("one more")
+	if _, known := m.reported.get("this"); known {
+		t.Error("it is remembered past the bound")
+	}
+}
+
 func TestWhatIsDroppedIsDroppedHoweverOldItIs(t *testing.T) {
 	var m consumerMemory
 	m.fail("old")
@@ -113,6 +134,77 @@ func TestAShortenedAcknowledgmentGrowsAgain(t *testing.T) {
 	}
 	if batch, closed := a.next(); len(batch) != 0 || closed || len(a.pending) != 0 {
 		t.Errorf("%d are left, %d pending", len(batch), len(a.pending))
+	}
+}
+
+func TestABatchWithNewsIsNewsHoweverSoonItIsOver(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 100 {
+		for _, news := range []bool{true, false} {
+			b := newBatch(2)
+			if news {
+				b.isNews()
+				b.isNews()
+			}
+			if got := b.wait(ended); got != news {
+				t.Fatalf("stopped: %t, want %t", got, news)
+			}
+			if news {
+				b.isNews()
+			}
+			b.over()
+			b.over()
+			if got := b.wait(t.Context()); got != news {
+				t.Fatalf("over: %t, want %t", got, news)
+			}
+		}
+	}
+}
+
+// What there is no room for is as if it had never come.
+func TestAnAcknowledgmentThatDidNotFitMayComeAgain(t *testing.T) {
+	a := newAcker(&Inbox{})
+	none := func() string { return "" }
+	for i := range maxPendingAcks {
+		if !a.add(strconv.Itoa(i), none) {
+			t.Fatal(i)
+		}
+	}
+	if a.add("one more", none) {
+		t.Error("it was taken past the bound")
+	}
+	batch, _ := a.next()
+	a.settle(batch, nil)
+	if !a.add("one more", none) || a.add("one more", none) {
+		t.Error("it is not taken once there is room, or twice")
+	}
+}
+
+func TestABatchThatIsRefusedAsAWholeIsHalvedAndStaysPending(t *testing.T) {
+	a := newAcker(&Inbox{})
+	for i := range 8 {
+		a.add(strconv.Itoa(i), func() string { return "" })
+	}
+	batch, _ := a.next()
+	a.settle(batch, &APIError{Status: 413})
+	if len(a.queue) != 8 || len(a.pending) != 8 || a.most != 4 {
+		t.Errorf("%d queued, %d pending, next %d", len(a.queue), len(a.pending), a.most)
+	}
+	// One that fails otherwise is given up, for the Hub delivers it again, and
+	// makes no batch longer.
+	batch, _ = a.next()
+	a.settle(batch, ErrUnauthenticated)
+	if len(batch) != 4 || len(a.queue) != 4 || len(a.pending) != 4 || a.most != 4 {
+		t.Errorf("%d of %d queued, %d pending, next %d", len(batch), len(a.queue), len(a.pending), a.most)
+	}
+}
+
+// GiveUpOnTooMany has the consumers of in remember as many directives that
+// went to DeadLetter as they can.
+func (in *Inbox) GiveUpOnTooMany() {
+	for i := range maxRemembered {
+		_, _ = in.memory.letter(strconv.Itoa(i), true)
 	}
 }
 

@@ -228,7 +228,7 @@ func TestAPanicInWhatAConsumerIsConfiguredWithIsContained(t *testing.T) {
 	}
 }
 
-// report: B074
+// req: INB-12, INB-14
 func TestAnErrorOfTheHandlerIsAFailureWhateverItWraps(t *testing.T) {
 	for _, sentinel := range []error{
 		ma2h.ErrAlreadyActed, ma2h.ErrReplay, ma2h.ErrInFlight, ma2h.ErrInDoubt, ma2h.ErrSecondResolution, ma2h.ErrNotAuthorized,
@@ -511,6 +511,7 @@ func TestWhatWasDrainedAsTheCallerStoppedIsNotStarted(t *testing.T) {
 			m.hub.RequireDelivery(t, id, ma2htest.Delivered)
 		}
 		// A caller that has stopped before drains nothing at all.
+		synctest.Wait() // the Hub notes a request that was given up after the caller does
 		drains := len(m.queries())
 		wants(t, m.inbox.Consume(ctx, m.handle, m.options()), context.Canceled)
 		m.hub.RequireRequests(t, ma2htest.Drain, drains)
@@ -642,6 +643,7 @@ func TestADrainAsksForNoMoreThanThereAreFreeHandsFor(t *testing.T) {
 	})
 }
 
+// report: B025
 func TestAHubThatDoesNotHoldOrHideIsNotAskedInALoop(t *testing.T) {
 	// It does not hold.
 	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
@@ -1142,4 +1144,259 @@ func TestAWindowIsCountedFromWhenTheHubOpenedIt(t *testing.T) {
 			t.Errorf("the Hub's window ends in %s, and is taken to end in %s", time.Minute-slow, left)
 		}
 	})
+}
+
+// Once the caller has stopped, the Hub is not asked again, wherever the loop
+// was.
+func TestAConsumerThatWasStoppedSendsNothingMore(t *testing.T) {
+	for name, row := range map[string]struct {
+		stopped time.Duration // after a drain that brought something, or nothing
+		act     time.Duration
+	}{
+		"during an act that takes the only hand": {time.Second, 5 * time.Second},
+		"during the pause":                       {1500 * time.Millisecond, 0},
+	} {
+		for range 8 { // a select chooses by chance
+			var stop context.CancelFunc
+			stopped, after := false, 0
+			setup := mailSetup{hub: ma2htest.Options{}, wire: func(rt http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					drain := strings.HasSuffix(r.URL.Path, "/inbox")
+					if stopped && drain {
+						after++
+					}
+					if drain && row.act == 0 {
+						return canned(200, `{"messages":[]}`), nil // a Hub that does not hold
+					}
+					return rt.RoundTrip(r)
+				})
+			}}
+			withMail(t, setup, func(t *testing.T, m *mail) {
+				m.slow = row.act
+				m.send("pause deploys", "resume deploys")
+				ctx, cancel := context.WithCancel(t.Context())
+				stop = func() { stopped = true; cancel() }
+				time.AfterFunc(row.stopped, stop)
+				begin := time.Now()
+				wants(t, m.inbox.Consume(ctx, m.handle, m.options()), context.Canceled)
+				if took := time.Since(begin); after != 0 || took != max(row.stopped, row.act) {
+					t.Errorf("%s: %d drains after it, ended after %s", name, after, took)
+				}
+			})
+		}
+	}
+}
+
+// slowLedger takes its time to reserve.
+type slowLedger struct{ *spyStore }
+
+func (s slowLedger) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, takeDoubt bool) (ma2h.Reservation, error) {
+	time.Sleep(10 * time.Second)
+	return s.spyStore.Reserve(ctx, act, lease, takeDoubt)
+}
+
+// A batch of which nothing is known yet does not hold up the end.
+func TestAStopWhileTheBatchBeforeIsUnderWayEndsWell(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.inbox.SetLedger(slowLedger{m.store})
+		m.send("1", "2", "3")
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := m.inbox.Consume(ctx, m.handle, m.options(func(o *ma2h.ConsumeOptions) { o.Concurrency = 2 }))
+		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ma2h.ErrOutcomeUnknown) || took > 25*time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// report: B088
+func TestAnActThatEndsWhenItIsToldIsWaitedFor(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.slow = time.Hour
+		m.send("pause deploys")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		err := m.inbox.Consume(ctx, m.handle, m.options(func(o *ma2h.ConsumeOptions) { o.Grace = 7 * time.Second }))
+		if took := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ma2h.ErrOutcomeUnknown) || took != 17*time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// req: INB-15
+func TestAnEntryIsLeftWhileThereAreNoKeysAndRejectedByNobody(t *testing.T) {
+	down := true
+	setup := mailSetup{keys: func(hub *ma2htest.Hub) ma2h.KeyRing {
+		return ma2h.KeysFunc(func(context.Context) ([]ma2h.Key, error) {
+			if down {
+				return nil, errors.New("down")
+			}
+			return []ma2h.Key{ma2h.HMACKey(hub.SigningSecret())}, nil
+		})
+	}}
+	withMail(t, setup, func(t *testing.T, m *mail) {
+		ids := m.send("pause deploys")
+		m.consume(90 * time.Second)
+		m.wantActed()
+		if len(m.rejected) != 0 || m.deliveries(ids[0]) < 2 {
+			t.Errorf("rejected %v after %d deliveries", m.rejected, m.deliveries(ids[0]))
+		}
+		down = false
+		m.consume(2 * time.Minute)
+		m.wantActed("pause deploys")
+		if len(m.rejected) != 0 {
+			t.Errorf("rejected %v", m.rejected)
+		}
+	})
+}
+
+// req: INB-12
+// report: B085
+func TestWhatCouldNotBeJudgedWithinItsWindowIsNotBegun(t *testing.T) {
+	first := true
+	setup := mailSetup{keys: func(hub *ma2htest.Hub) ma2h.KeyRing {
+		return ma2h.KeysFunc(func(context.Context) ([]ma2h.Key, error) {
+			if first {
+				first = false
+				time.Sleep(61 * time.Second)
+			}
+			return []ma2h.Key{ma2h.HMACKey(hub.SigningSecret())}, nil
+		})
+	}}
+	withMail(t, setup, func(t *testing.T, m *mail) {
+		ids := m.send("pause deploys")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		wants(t, m.inbox.Consume(ctx, func(ctx context.Context, d *ma2h.Directive) error {
+			if n := m.deliveries(ids[0]); n < 2 {
+				t.Errorf("acted on in a window that was over, at delivery %d", n)
+			}
+			return m.handle(ctx, d)
+		}, m.options()), context.DeadlineExceeded)
+		m.wantActed("pause deploys")
+	})
+}
+
+// The Authorize of a caller is asked about authors that are proved, and a
+// rejection has the reason that it has.
+//
+// req: INB-14 INB-15
+func TestAForgeryIsReportedAsOneAndItsAuthorIsAskedAboutByNobody(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.hub.Fault(ma2htest.CorruptDirectiveSignature(0))
+		m.send("pause deploys")
+		m.consume(2*time.Minute, func(o *ma2h.ConsumeOptions) {
+			o.Authorize = func(from string) bool { t.Errorf("asked about %q", from); return true }
+		})
+		m.wantActed()
+		if len(m.rejected) != 1 || !errors.Is(m.rejected[0], ma2h.ErrSignature) || errors.Is(m.rejected[0], ma2h.ErrNotAuthorized) {
+			t.Errorf("rejected %v", m.rejected)
+		}
+	})
+}
+
+// lyingLedger says that all is done, and that it does not know.
+type lyingLedger struct{ *spyStore }
+
+func (lyingLedger) Lookup(context.Context, ma2h.Act) (ma2h.ActState, error) {
+	return ma2h.ActDone, errors.New("down")
+}
+
+func TestAStoreThatFailsSaysNothingWhateverItSaysBeside(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.failing["pause deploys"] = errors.New("no")
+		m.send("pause deploys")
+		m.consume(30*time.Second, func(o *ma2h.ConsumeOptions) { o.MaxAttempts = 1 })
+		m.wantBuried("pause deploys")
+		m.inbox.SetLedger(lyingLedger{m.store})
+		m.consume(3 * time.Minute)
+		m.wantActed()
+		m.hub.RequireRequests(t, ma2htest.InboxAck, 0)
+	})
+}
+
+// req: INB-14
+func TestAnErrorOfOnRejectAboutAReplayEndsTheConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, _ := mailOf(t, signedRow(t, trustDirective, "j"))
+		if entries, err := in.Drain(t.Context(), ma2h.DrainOptions{}); err != nil || len(entries) != 1 {
+			t.Fatal(len(entries), err)
+		}
+		stop := errors.New("stop")
+		wants(t, in.Consume(t.Context(), func(context.Context, *ma2h.Directive) error { t.Error("acted"); return nil }, ma2h.ConsumeOptions{
+			Authorize: ma2h.AllowFrom(alice),
+			OnReject:  func(context.Context, *ma2h.RejectedError) error { return stop },
+		}), stop)
+	})
+}
+
+func TestAConsumerThatGaveUpOnTooManyEndsAndSaysSo(t *testing.T) {
+	for _, failure := range []error{errors.New("no"), ma2h.ErrOutcomeUnknown} {
+		withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+			m.inbox.GiveUpOnTooMany()
+			m.failing["pause deploys"] = failure
+			m.send("pause deploys")
+			wants(t, m.inbox.Consume(t.Context(), m.handle, m.options(func(o *ma2h.ConsumeOptions) { o.MaxAttempts = 1 })), ma2h.ErrStoreFull)
+			m.wantBuried()
+			m.hub.RequireRequests(t, ma2htest.InboxAck, 0)
+		})
+	}
+}
+
+// req: INB-12
+func TestAnActOfUnknownOutcomeIsThePolicysAndGoesToNobodyElse(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.failing["pause deploys"] = ma2h.ErrOutcomeUnknown
+		ids := m.send("pause deploys")
+		m.consume(5*time.Minute, func(o *ma2h.ConsumeOptions) {
+			o.InDoubt = func(context.Context, ma2h.Act) (ma2h.Doubt, error) {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				clear(m.failing)
+				return ma2h.ActAgain, nil
+			}
+		})
+		m.wantActed("pause deploys")
+		m.wantBuried()
+		m.hub.RequireDelivery(t, ids[0], types.Acknowledged)
+	})
+}
+
+// Hooks that are not set are not called, and one that is set is all that is
+// told.
+func TestAConsumerWithoutHooksHasNothingThatPanics(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		m.failing["2"], m.failing["3"] = errors.New("no"), ma2h.ErrOutcomeUnknown
+		m.send("1", "2", "3")
+		m.consume(3*time.Minute, func(o *ma2h.ConsumeOptions) { o.MaxAttempts = 1 })
+		m.wantActed("1")
+		slices.Sort(m.buried)
+		m.wantBuried("2", "3")
+		if log := m.log.String(); strings.Contains(log, ma2h.ErrPanicked.Error()) || strings.Contains(log, "gave up on directive") {
+			t.Errorf("the log says %s", log)
+		}
+	})
+}
+
+// req: ACK-06
+func TestANoteIsCutToWhatAHubTakes(t *testing.T) {
+	for note, want := range map[string]string{
+		"done":                                        "done",
+		strings.Repeat("a", ma2h.MaxNote):             strings.Repeat("a", ma2h.MaxNote),
+		strings.Repeat("a", ma2h.MaxNote) + "b":       strings.Repeat("a", ma2h.MaxNote),
+		strings.Repeat("a", ma2h.MaxNote-1) + "ö":     strings.Repeat("a", ma2h.MaxNote-1),
+		strings.Repeat("ö", ma2h.MaxNote):             strings.Repeat("ö", ma2h.MaxNote/2),
+		"bad \xff UTF-8":                              "bad  UTF-8",
+		strings.Repeat("a", ma2h.MaxNote-2) + "\xffb": strings.Repeat("a", ma2h.MaxNote-2) + "b",
+	} {
+		withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+			ids := m.send("pause deploys")
+			m.consume(time.Minute, func(o *ma2h.ConsumeOptions) { o.Note = func(*ma2h.Directive) string { return note } })
+			if d, _ := m.hub.Directive(ids[0]); d.Delivery.Ack == nil || d.Delivery.Ack.Note != want {
+				t.Errorf("a note of %d bytes: receipt %+v", len(note), d.Delivery.Ack)
+			}
+		})
+	}
 }

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/ma2htest"
 )
 
 // report: B012
-// req: DISC-13 DISC-14
+// req: DISC-13 DISC-14 GO-10
 func TestNoCredentialLeavesTheConfiguredOrigin(t *testing.T) {
 	var foreign atomic.Int64
 	rt := func(answer func(r *http.Request) *http.Response) roundTrip {
@@ -63,7 +64,7 @@ func TestNoCredentialLeavesTheConfiguredOrigin(t *testing.T) {
 	}
 }
 
-// req: SUB-04 DISC-01
+// req: SUB-04 DISC-01 AMB-15 AMB-16
 func TestACredentialIsSentWithEveryCallButDiscovery(t *testing.T) {
 	type sent struct{ path, header string }
 	tests := []struct {
@@ -144,4 +145,24 @@ func TestATokenThatCannotBeHadEndsTheCallAndNothingIsSent(t *testing.T) {
 			t.Errorf("%s: %d requests", name, n)
 		}
 	}
+}
+
+func TestAWaitAsksForItsTokenAtEachPoll(t *testing.T) {
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		id := mustAsk(t, c, shipOrHold("k"))
+		asked := 0
+		cfg := hub.Config(asker)
+		cfg.Credential = ma2h.BearerFunc(func(context.Context) (string, error) {
+			if asked++; asked > 3 {
+				return "a token that was taken back", nil
+			}
+			return hub.Token(asker), nil
+		})
+		_, err := connect(t, cfg).Wait(t.Context(), id)
+		wants(t, err, ma2h.ErrUnauthenticated)
+		if asked != 4 {
+			t.Errorf("asked for %d tokens", asked)
+		}
+		hub.RequireRequests(t, ma2htest.Pull, 4)
+	})
 }

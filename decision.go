@@ -17,37 +17,39 @@ import (
 type Approval struct {
 	Title string // 1 to 200 characters. Required.
 	Body  string // Markdown
-	// By are the humans whose approval counts, such as "human:alice". Required.
+	// By are the humans whose approval counts, such as "human:alice". There are
+	// no wildcards. Required.
 	By []string
-	// Options and Yes ask for one of the options instead of approve or deny;
-	// only Yes approves. Both or neither.
+	// Options are offered instead of approve and deny. They need Yes.
 	Options []Option
-	Yes     string
+	// Yes is the value of the option that approves; every other one is no.
+	Yes string
 	// IdempotencyKey identifies the question. Approve makes a random one if it
 	// is empty: the approval then serves this one call, and a process that
 	// starts again asks again. AskApproval requires it.
 	IdempotencyKey string
 	// ResendExpiredKey means what it means in Ask.
 	ResendExpiredKey bool
-	ExpiresAt        time.Time
+	// ExpiresAt ends the question by the Hub's clock. Zero: never.
+	ExpiresAt time.Time
 	// DefaultApprovesOnExpiry makes silence a yes: it sends the approving
 	// value as the default on expiry and takes it as an approval.
 	DefaultApprovesOnExpiry bool
-	Callback                *Callback
-	Priority                Priority
-	Tags                    []string
-	Context                 []Part
-	State                   types.Raw
-	Sensitive               bool
+	Callback                *Callback // push the Response; nil: pull (§8.3)
+	Priority                Priority  // default: Normal
+	Tags                    []string  // labels to filter by
+	Context                 []Part    // attachments (§4.2)
+	State                   types.Raw // comes back verbatim: seal it (§9.3)
+	Sensitive               bool      // keep the content out of the Hub's telemetry (§9.6)
 }
 
 // Verdict is the outcome of an Approval. Its zero value means no.
 type Verdict struct {
-	MessageID    string
-	ResolutionID string
-	Resolution   Resolution
-	Actor        string // who decided, or system:default_on_expire
-	Comment      string // untrusted
+	MessageID    string     // the question
+	ResolutionID string     // its end, the same on every channel (§6)
+	Resolution   Resolution // how it ended
+	Actor        string     // who decided, or system:default_on_expire
+	Comment      string     // untrusted
 	approved     bool
 }
 

@@ -357,7 +357,7 @@ func TestACancelAndAnAnswerHaveOneWinner(t *testing.T) {
 	t.Logf("%d cancelled, %d answered", cancelled, lost)
 }
 
-// req: CAN-04 TSK-02 CAN-06
+// req: CAN-04 TSK-02 CAN-06 AMB-22 AMB-23
 func TestWhatCannotBeCancelledStaysAsItIs(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		task, err := c.Task(t.Context(), rotate("t"))
@@ -400,6 +400,76 @@ func TestACancelWhoseAnswerIsLostIsSentAgain(t *testing.T) {
 	})
 }
 
+// An input whose answer reads like a yes is not the question that was asked.
+//
+// req: ASK-06
+func TestAQuestionOfAnotherModeIsNotTheOneThatWasAsked(t *testing.T) {
+	asked := ma2h.Approval{Title: "Ship?", By: []string{alice}, IdempotencyKey: "k"}
+	input := view(`"mode":"confirm"`, `"mode":"input","schema":{"type":"object","properties":{"a":{"type":"string"}}}`, `"value":"approve"`, `"value":{"a":"approve"}`)
+	v, err := connect(t, always(200, input).config()).AwaitApproval(t.Context(), "msg_1", asked)
+	wants(t, err, ma2h.ErrOtherQuestion)
+	if v.Approved() {
+		t.Error(v)
+	}
+	one := asked
+	one.Options, one.Yes = []ma2h.Option{{Value: "approve", Label: "Yes"}}, "approve"
+	selected := view(`"mode":"confirm"`, `"mode":"select","options":[{"value":"approve","label":"Yes"}]`)
+	if v, err := connect(t, always(200, selected).config()).AwaitApproval(t.Context(), "msg_1", one); err != nil || !v.Approved() {
+		t.Errorf("a choice of one: %v, %v", v, err)
+	}
+}
+
+func TestAnApprovalIsSentUnderItsKeyAndWithItsOptions(t *testing.T) {
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		go func() {
+			if m, err := hub.Next(t.Context()); err != nil || hub.Answer(m.ID, "go", ma2htest.By(alice)) != nil {
+				t.Error("not answered", err)
+			}
+		}()
+		a := ma2h.Approval{Title: "Ship?", By: []string{alice}, IdempotencyKey: "ship-1", Options: []ma2h.Option{{Value: "go", Label: "Go"}}, Yes: "go"}
+		v, err := c.Approve(t.Context(), a)
+		mustNot(t, err)
+		m, _ := hub.Message(v.MessageID)
+		var w types.Message
+		mustNot(t, types.Decode(m.Submitted, &w))
+		if !v.Approved() || w.IdempotencyKey != "ship-1" || w.Request.Mode != types.ModeSelect || len(w.Request.Options) != 1 {
+			t.Errorf("%v of %+v", v, w)
+		}
+	})
+}
+
+func TestAVerdictAndAnApprovalPrintNoContent(t *testing.T) {
+	v := ma2h.Verdict{MessageID: "msg_1", Resolution: ma2h.Answered, Actor: "human:CANARY", Comment: "CANARY"}
+	a := ma2h.Approval{Title: "CANARY", By: []string{"human:CANARY"}, IdempotencyKey: "ship-1"}
+	for want, got := range map[string]string{
+		"Verdict{message=msg_1 resolution=answered approved=false}": fmt.Sprintf("%+v", v),
+		"Approval{key=ship-1}": fmt.Sprintf("%+v", a),
+	} {
+		if got != want {
+			t.Errorf("prints %s, not %s", got, want)
+		}
+	}
+	if v.LogValue().String() != fmt.Sprint(v) || a.LogValue().String() != fmt.Sprint(a) {
+		t.Errorf("logs %s and %s", v.LogValue(), a.LogValue())
+	}
+}
+
+// What does not decode as a whole says nothing, whatever a part of it says.
+//
+// req: CAN-04
+func TestAnAnswerToACancelThatDoesNotDecodeIsNotBelieved(t *testing.T) {
+	s := &stub{answer: func(r *http.Request) *http.Response {
+		if r.Method == http.MethodGet {
+			return canned(200, view())
+		}
+		return canned(200, `{"id":"msg_1","status":"cancelled","error":7}`)
+	}}
+	err := connect(t, s.config()).Cancel(t.Context(), "msg_1")
+	if end, ok := errors.AsType[*ma2h.TerminalError](err); !ok || end.Status != types.StatusAnswered || s.calls.Load() != 2 {
+		t.Errorf("%v after %d calls", err, s.calls.Load())
+	}
+}
+
 // An answer to one question is never the answer to another of the same humans.
 func TestAnAnswerToAnotherQuestionApprovesNothing(t *testing.T) {
 	c := connect(t, always(200, view()).config())
@@ -408,8 +478,9 @@ func TestAnAnswerToAnotherQuestionApprovesNothing(t *testing.T) {
 		t.Fatalf("the question that was asked: %v, %v", v, err)
 	}
 	for name, edit := range map[string]func(*ma2h.Approval){
-		"another title": func(a *ma2h.Approval) { a.Title = "Drop table users?" },
-		"another key":   func(a *ma2h.Approval) { a.IdempotencyKey = "k2" },
+		"another title":               func(a *ma2h.Approval) { a.Title = "Drop table users?" },
+		"another key":                 func(a *ma2h.Approval) { a.IdempotencyKey = "k2" },
+		"another mode and one option": func(a *ma2h.Approval) { a.Options, a.Yes = []ma2h.Option{{Value: "approve", Label: "Yes"}}, "approve" },
 		"another mode": func(a *ma2h.Approval) {
 			a.Options, a.Yes = []ma2h.Option{{Value: "approve", Label: "Yes"}, {Value: "no", Label: "No"}}, "approve"
 		},

@@ -66,9 +66,9 @@ func (d *Directive) Context() []Part {
 
 // DirectiveAdvisory is what no signature covers (§9.7).
 type DirectiveAdvisory struct {
-	CreatedAt string
-	ExpiresAt string
-	Sensitive bool
+	CreatedAt string // RFC 3339, the Hub's clock
+	ExpiresAt string // when the Hub drops it, RFC 3339; empty if it does not say
+	Sensitive bool   // keep it out of telemetry (§9.6)
 }
 
 // Advisory returns the unsigned members: for display, never for a decision.

@@ -174,7 +174,7 @@ func TestAnAckThatIsNotWholeIsALostAck(t *testing.T) {
 	})
 }
 
-// req: SUB-01 SUB-02 SUB-03
+// req: SUB-01 SUB-02 SUB-03 AMB-30
 func TestAnAcceptanceThatBreaksTheProtocolIsADoubtAndKeepsItsId(t *testing.T) {
 	const good = `{"id":"msg_1","status":"open","poll_url":"https://hub.test/v1/messages/msg_1"}`
 	for _, tt := range []struct {

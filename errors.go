@@ -228,16 +228,15 @@ func isJSON(h http.Header) bool {
 	return ct == "application/json" || strings.HasPrefix(ct, "application/") && strings.HasSuffix(ct, "+json")
 }
 
-// SubmitError says that a submit got no acceptance. Key is the idempotency key
-// to go on with: asking the same question under it again never asks a human
-// twice.
+// SubmitError says that a submit got no acceptance. Asking the same question
+// under Key again never asks a human twice.
 type SubmitError struct {
-	Op       Verb
-	Key      string
-	Attempts int
-	Status   int  // of the last answer, 0 if there was none
-	Unknown  bool // an attempt may have been taken
-	Err      error
+	Op       Verb   // what was submitted
+	Key      string // its idempotency key; empty for a notify without one
+	Attempts int    // how often it was sent
+	Status   int    // HTTP status of the last answer, 0 if there was none
+	Unknown  bool   // an attempt may have been taken: errors.Is finds ErrOutcomeUnknown
+	Err      error  // why the last attempt failed
 }
 
 func (e *SubmitError) Error() string {
@@ -276,8 +275,8 @@ func (e *SubmitError) Unwrap() []error {
 // it builds the message anew, since created_at and the run id are part of what
 // the Hub compares.
 type ConflictError struct {
-	Key string
-	API *APIError
+	Key string    // the idempotency key
+	API *APIError // the Hub's answer
 }
 
 func (e *ConflictError) Error() string {
@@ -289,9 +288,9 @@ func (e *ConflictError) Unwrap() error { return e.API }
 
 // TerminalError is ErrAlreadyTerminal with how the message ended in truth.
 type TerminalError struct {
-	ID         string
-	Status     Status
-	Resolution Resolution
+	ID         string     // the message
+	Status     Status     // its last status
+	Resolution Resolution // Status as a Resolution; empty for a notify
 }
 
 func (e *TerminalError) Error() string {
@@ -303,8 +302,8 @@ func (e *TerminalError) Unwrap() error { return ErrAlreadyTerminal }
 
 // NoAnswerError is ErrNoAnswer with how the question ended.
 type NoAnswerError struct {
-	ID         string
-	Resolution Resolution
+	ID         string     // the message
+	Resolution Resolution // Declined, Cancelled or Expired
 }
 
 func (e *NoAnswerError) Error() string {
@@ -321,3 +320,25 @@ func unsupported(feature, section string) error {
 func invalid(field, section, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...), Section: section}
 }
+
+// within puts what is wrong with a part under the field that holds it, so that
+// an error of a configuration has one prefix and one path.
+func within(field string, err error) error {
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		nested := *fe
+		nested.Field = field + "." + fe.Field
+		return &nested
+	}
+	return &withinError{field: field, err: err}
+}
+
+type withinError struct {
+	field string
+	err   error
+}
+
+func (e *withinError) Error() string { return "ma2h: " + e.field + ": " + unprefixed(e.err) }
+func (e *withinError) Unwrap() error { return e.err }
+
+// unprefixed is the text of an error that goes into another of this library.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "ma2h: ") }

@@ -58,7 +58,8 @@ func meansOnly(t *testing.T, what string, err, sentinel error) {
 	}
 }
 
-// req: ERR-01 ERR-02 ERR-03 ERR-04 ERR-05 ERR-06 VER-01
+// req: ERR-01 ERR-02 ERR-03 ERR-04 ERR-05 ERR-06 VER-01 PUL-05 VER-07
+// report: B019
 func TestEachRefusalMeansExactlyOneThing(t *testing.T) {
 	type row struct {
 		status int
@@ -196,7 +197,8 @@ func TestTheTextOfAHubIsCutAndHasNoControlCharacters(t *testing.T) {
 	}
 }
 
-// req: SUB-01
+// req: SUB-01 CAN-03 CAN-06 AMB-08
+// report: B019
 func TestA409OfACancelIsReadWhereverItSaysHowTheMessageEnded(t *testing.T) {
 	gets := 0
 	cancel := func(t *testing.T, status int, body, get string) error {
@@ -212,7 +214,6 @@ func TestA409OfACancelIsReadWhereverItSaysHowTheMessageEnded(t *testing.T) {
 		return connect(t, s.config()).Cancel(t.Context(), "msg_1")
 	}
 	const code = `"code":"already_terminal","message":"m"`
-	// req: CAN-03 CAN-06 AMB-08
 	layouts := map[string]string{
 		"bare":              `{"id":"msg_1","status":"expired","resolution":"expired"}`,
 		"beside the error":  `{"error":{` + code + `},"id":"msg_1","status":"expired","resolution":"expired"}`,

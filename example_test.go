@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net/http"
 	"os"
 	"time"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/ma2h/ma2h-go/ma2htest"
 )
 
-// The examples talk to a fake Hub in memory, in which somebody answers.
-
+// exampleHub returns a fake Hub in memory, and the Config of an agent that
+// reaches it.
 func exampleHub() (*ma2htest.Hub, ma2h.Config) {
 	hub, err := ma2htest.New(ma2htest.Options{})
 	if err != nil {
@@ -55,8 +54,31 @@ func dropIfApproved(ctx context.Context, cfg ma2h.Config) error {
 	return dropTable(ctx)
 }
 
+func Example() {
+	hub, cfg := exampleHub() // a fake Hub in memory; ConfigFromEnv reaches a real one
+	defer hub.Close()
+	answerNext(hub, "approve")
+	ctx := context.Background()
+
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	verdict, err := client.Approve(ctx, ma2h.Approval{
+		Title: "Drop table users?", By: []string{"human:alice"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !verdict.Approved() { // no, expired, declined, or someone else
+		log.Fatal("not approved: nothing is dropped")
+	}
+	fmt.Println("dropped")
+	// Output: dropped
+}
+
 func ExampleClient_Approve() {
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	answerNext(hub, "approve")
 	if err := dropIfApproved(context.Background(), cfg); err != nil {
@@ -66,7 +88,7 @@ func ExampleClient_Approve() {
 }
 
 func ExampleClient_Notify() {
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	client, err := ma2h.NewClient(cfg)
 	if err != nil {
@@ -81,7 +103,7 @@ func ExampleClient_Notify() {
 }
 
 func ExampleClient_Ask() {
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	answerNext(hub, "hold")
 	ctx := context.Background()
@@ -108,8 +130,131 @@ func ExampleClient_Ask() {
 	// Output: false true true
 }
 
+func ExampleClient_Wait() {
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ack, err := client.Ask(context.Background(), ma2h.Ask{
+		Title: "Ship 1.4 to prod?", IdempotencyKey: ma2h.KeyOf("ship", "1.4"),
+		Request: ma2h.Confirm(), AllowedResolvers: []string{"human:alice"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Nobody answers for now. The question stays open.
+	impatient, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err = client.Wait(impatient, ack.ID)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+
+	answerNext(hub, ma2h.ValueApprove)
+	resp, err := client.Wait(context.Background(), ack.ID) // here, or in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	switch {
+	case resp.Answered(ma2h.ValueApprove) && resp.By("human:alice"):
+		fmt.Println("ship")
+	case resp.Resolution() == ma2h.Expired, resp.Resolution() == ma2h.Declined:
+		fmt.Println("nobody said yes")
+	default:
+		fmt.Println("no")
+	}
+	// Output:
+	// true
+	// ship
+}
+
+func ExampleClient_Acknowledge() {
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	answerNext(hub, ma2h.ValueApprove)
+	ctx := context.Background()
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	verdict, err := client.Approve(ctx, ma2h.Approval{Title: "Ship?", By: []string{"human:alice"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	receipt, err := client.Acknowledge(ctx, verdict.MessageID, "Got it, deploying.")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(receipt.By, "says:", receipt.Note)
+	// Output: agent:deploybot/dev-team says: Got it, deploying.
+}
+
+func ExampleClient_Presence() {
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	cfg.Credential = ma2h.Bearer(hub.OwnerToken()) // of the human who owns the agent
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := client.Presence(context.Background(), "deploybot/dev-team")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(p.State) // it has not waited for anything yet
+	// Output: unknown
+}
+
+func ExampleClient_Capabilities() {
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	caps, err := client.Capabilities(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(caps.Version, caps.OffersInbound(), caps.OffersAck())
+	// Output: 0.4 true true
+}
+
+// One process asks and exits; another comes back for the verdict.
+func ExampleClient_AwaitApproval() {
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	ctx := context.Background()
+	question := ma2h.Approval{
+		Title: "Delete the backups of 2019?", By: []string{"human:alice"},
+		IdempotencyKey: ma2h.KeyOf("delete backups", "2019"),
+		ExpiresAt:      time.Now().Add(72 * time.Hour),
+	}
+	first, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ack, err := first.AskApproval(ctx, question)
+	if err != nil {
+		log.Fatal(err)
+	}
+	kept := ack.ID // a row, a file, a job output
+
+	answerNext(hub, ma2h.ValueDeny)
+	second, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	verdict, err := second.AwaitApproval(ctx, kept, question)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(verdict.Approved(), verdict.Resolution, verdict.Actor)
+	// Output: false answered human:alice
+}
+
 func ExampleClient_Cancel() {
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	ctx := context.Background()
 	client, err := ma2h.NewClient(cfg)
@@ -135,7 +280,7 @@ func ExampleAskFor() {
 		Zone   string `json:"zone" ma2h:"enum=eu|us"`
 		Hours  int    `json:"hours" ma2h:"min=1,max=12"`
 	}
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	answerNext(hub, map[string]any{"reason": "least traffic", "zone": "eu", "hours": 2})
 	client, err := ma2h.NewClient(cfg)
@@ -152,8 +297,36 @@ func ExampleAskFor() {
 	// Output: eu 2 human:alice
 }
 
+// SubmitFor and AwaitFor are AskFor in two processes.
+func ExampleAwaitFor() {
+	type Window struct {
+		Hours int `json:"hours" ma2h:"min=1,max=12"`
+	}
+	hub, cfg := exampleHub() // a fake Hub in memory
+	defer hub.Close()
+	ctx := context.Background()
+	client, err := ma2h.NewClient(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ack, err := ma2h.SubmitFor[Window](ctx, client, ma2h.Ask{
+		Title: "How long may the migration take?", IdempotencyKey: ma2h.KeyOf("migration", "hours"),
+		AllowedResolvers: []string{"human:alice"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := hub.Decline(ack.ID, ma2htest.By("human:alice")); err != nil {
+		log.Fatal(err)
+	}
+	_, err = ma2h.AwaitFor[Window](ctx, client, ack.ID, "human:alice")
+	var none *ma2h.NoAnswerError
+	fmt.Println(errors.As(err, &none), none.Resolution)
+	// Output: true declined
+}
+
 func ExampleClient_Task() {
-	hub, cfg := exampleHub()
+	hub, cfg := exampleHub() // a fake Hub in memory
 	defer hub.Close()
 	ctx := context.Background()
 	client, err := ma2h.NewClient(cfg)
@@ -177,143 +350,6 @@ func ExampleClient_Task() {
 	}
 	fmt.Println(resp.Resolution())
 	// Output: completed
-}
-
-func ExampleNewCallbackHandler() {
-	hub, cfg := exampleHub()
-	defer hub.Close()
-	const callbackURL = "https://bot.example/ma2h/resume"
-	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{}) // one replica; see package store for more
-	if err != nil {
-		log.Fatal(err)
-	}
-	verifier, err := ma2h.NewVerifier(ma2h.VerifierConfig{
-		Keys:        ma2h.Keys(ma2h.HMACKey(hub.SigningSecret())),
-		CallbackURL: callbackURL, AgentID: cfg.Agent.ID, Replay: store,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	handler, err := ma2h.NewCallbackHandler(ma2h.CallbackConfig{
-		Verifier: verifier, Ledger: store, SingleReplica: true,
-		Handle: func(_ context.Context, r *ma2h.Response) error {
-			fmt.Println("ship:", r.Answered("ship") && r.By("human:alice"))
-			return nil
-		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /ma2h/resume", handler)
-
-	hub.ServeCallback(callbackURL, mux)
-	client, err := ma2h.NewClient(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ack, err := client.Ask(context.Background(), ma2h.Ask{
-		Title: "Ship?", IdempotencyKey: ma2h.NewKey(), AllowedResolvers: []string{"human:alice"},
-		Request:  ma2h.Select(ma2h.Option{Value: "ship", Label: "Ship"}, ma2h.Option{Value: "hold", Label: "Hold"}),
-		Callback: ma2h.PushTo(callbackURL),
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := hub.Answer(ack.ID, "ship", ma2htest.By("human:alice")); err != nil {
-		log.Fatal(err)
-	}
-	if err := hub.AwaitPushes(context.Background(), ack.ID, 1); err != nil {
-		log.Fatal(err)
-	}
-	// Output: ship: true
-}
-
-func ExampleNewResumer() {
-	hub, cfg := exampleHub()
-	defer hub.Close()
-	ctx := context.Background()
-
-	// The first run asks, keeps the handle and exits.
-	first, err := ma2h.NewClient(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	question := ma2h.Approval{Title: "Delete the backups of 2019?", By: []string{"human:alice"}, IdempotencyKey: ma2h.KeyOf("backups", "2019")}
-	ack, err := first.AskApproval(ctx, question)
-	if err != nil {
-		log.Fatal(err)
-	}
-	kept := ack.Handle().String()
-
-	if err := hub.Answer(ack.ID, "approve", ma2htest.By("human:alice")); err != nil {
-		log.Fatal(err)
-	}
-
-	// The second, on a clean machine, goes on: the Hub's acknowledgment decides
-	// that it alone acts.
-	second, err := ma2h.NewClient(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	resumer, err := ma2h.NewResumer(ma2h.ResumeConfig{
-		Client: second,
-		Act: func(_ context.Context, r *ma2h.Response) error {
-			fmt.Println("approved:", question.Judge(r).Approved())
-			return nil
-		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	handle, err := ma2h.ParseHandle(kept)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := resumer.Resume(ctx, handle); err != nil {
-		log.Fatal(err)
-	}
-	_, err = resumer.Resume(ctx, handle)
-	fmt.Println("twice:", !errors.Is(err, ma2h.ErrAlreadyActed) && !errors.Is(err, ma2h.ErrInDoubt))
-	// Output:
-	// approved: true
-	// twice: false
-}
-
-func ExampleInbox_Consume() {
-	hub, cfg := exampleHub()
-	defer hub.Close()
-	client, err := ma2h.NewClient(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	store, err := ma2h.NewMemoryStore(ma2h.MemoryConfig{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	verifier, err := ma2h.NewVerifier(ma2h.VerifierConfig{
-		DirectiveKeys: ma2h.Keys(ma2h.HMACKey(hub.SigningSecret())), AgentID: cfg.Agent.ID, Replay: store,
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	inbox, err := ma2h.NewInbox(ma2h.InboxConfig{Client: client, Verifier: verifier, Ledger: store, SingleReplica: true})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := hub.SendDirective(cfg.Agent.ID, ma2htest.DirectiveDraft{From: "human:alice", Title: "Pause deploys"}); err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	err = inbox.Consume(ctx, func(_ context.Context, d *ma2h.Directive) error {
-		fmt.Println(d.From(), "says:", d.Title())
-		stop() // for the example: what is done is still acknowledged
-		return nil
-	}, ma2h.ConsumeOptions{Authorize: ma2h.AllowFrom("human:alice")})
-	fmt.Println(errors.Is(err, context.Canceled))
-	// Output:
-	// human:alice says: Pause deploys
-	// true
 }
 
 func ExampleConfigFromEnv() {

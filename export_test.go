@@ -26,6 +26,7 @@ var (
 	SealKeyBytes = sealKeyBytes
 	TrustMemory  = trustMemory
 	Claims       = claims
+	StoreError   = storeError
 )
 
 const (
@@ -68,3 +69,9 @@ func RunOn(ctx context.Context, ledger Ledger, act Act, do func(context.Context)
 
 // Live is how many deliveries and acts a store holds.
 func (s *MemoryStore) Live() (jtis, acts int64) { return s.jtis.live.Load(), s.acts.live.Load() }
+
+// SetLedger gives an Inbox another ledger.
+func (in *Inbox) SetLedger(l Ledger) { in.cfg.Ledger = l }
+
+// Config is what an Inbox was made of.
+func (in *Inbox) Config() InboxConfig { return in.cfg }

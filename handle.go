@@ -13,8 +13,8 @@ import (
 // a short printable string that holds ids and no secret. Keep it wherever the
 // next run looks: a file, a row, a job output.
 type Handle struct {
-	MessageID      string `json:"id"`
-	AgentID        string `json:"agent"`
+	MessageID      string `json:"id"`           // what Wait and Message take
+	AgentID        string `json:"agent"`        // who asked
 	IdempotencyKey string `json:"key,omitzero"` // what Bind takes to open the state
 }
 

@@ -12,12 +12,14 @@ import (
 
 	. "github.com/ma2h/ma2h-go"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 )
 
 // goldenHandles is how many files there are. A file is never changed or taken
 // away: the handles of every release are read by all later ones.
 const goldenHandles = 4
 
+// req: SUB-16
 func TestTheHandlesOfEveryReleaseAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/handles/*.json")
 	if err != nil || len(files) != goldenHandles {
@@ -47,6 +49,7 @@ func TestTheHandlesOfEveryReleaseAreRead(t *testing.T) {
 	}
 }
 
+// req: SUB-16
 func TestAHandleSurvivesAsAString(t *testing.T) {
 	long := strings.Repeat("ö", limits.MaxIDLen/2)
 	for _, h := range []Handle{
@@ -107,6 +110,7 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 		"an id twice":            encode(`{"id":"m","id":"n","agent":"a"}`),
 		"an id of another case":  encode(`{"ID":"m","agent":"a"}`),
 		"a number as id":         encode(`{"id":1,"agent":"a"}`),
+		"a number as key":        encode(`{"id":"m","agent":"a","key":1}`),
 		"a null id":              encode(`{"id":null,"agent":"a"}`),
 		"bad UTF-8":              encode("{\"id\":\"\xff\",\"agent\":\"a\"}"),
 		"a long id":              encode(`{"id":"` + strings.Repeat("m", limits.MaxIDLen+1) + `","agent":"a"}`),
@@ -121,11 +125,38 @@ func TestATextThatIsNoHandleIsRefused(t *testing.T) {
 	}
 }
 
-func FuzzAHandleThatIsReadIsWrittenAsItWas(f *testing.F) {
-	seeds := []string{Handle{MessageID: "m", AgentID: "a"}.String(), Handle{"msg_1", trustAgent, "ship"}.String(), "ma2h-handle1.e30", "x"}
-	for _, s := range seeds {
-		f.Add(s)
+// The longest text of a handle that is looked at has 4096 characters.
+func TestATextOfAHandleIsBounded(t *testing.T) {
+	pad := func(n int) string {
+		text := `{"id":"m","agent":"a"}`
+		return HandlePrefix + base64.RawURLEncoding.EncodeToString([]byte(text+strings.Repeat(" ", n-len(text))))
 	}
+	if h, err := ParseHandle(pad(3072)); err != nil || h.MessageID != "m" {
+		t.Errorf("3072 bytes: %v", err)
+	}
+	for _, text := range []string{pad(3073), HandlePrefix + strings.Repeat("A", 4097)} {
+		if h, err := ParseHandle(text); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "handle of 409") || h != (Handle{}) {
+			t.Errorf("%d characters: %v", len(text), err)
+		}
+	}
+}
+
+func TestAHandleThatCannotBeWrittenIsNone(t *testing.T) {
+	if s := (Handle{MessageID: "\xff", AgentID: "a"}).String(); s != "" {
+		t.Errorf("bad UTF-8 is written as %q", s)
+	}
+}
+
+func FuzzAHandleThatIsReadIsWrittenAsItWas(f *testing.F) {
+	corpus := seeds.For(f)
+	whole := Handle{"msg_1", trustAgent, "ship"}.String()
+	for _, s := range []string{
+		Handle{MessageID: "m", AgentID: "a"}.String(), whole, " " + whole + "\n", whole + "==", whole[:20] + "\n" + whole[20:], strings.ToUpper(whole), HandlePrefix + whole,
+		HandlePrefix + "e30", HandlePrefix, "x", "",
+	} {
+		corpus.Add(s)
+	}
+	corpus.Counted(11)
 	f.Fuzz(func(t *testing.T, s string) {
 		h, err := ParseHandle(s)
 		if err != nil {

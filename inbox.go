@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ma2h/ma2h-go/internal/header"
@@ -175,6 +176,10 @@ func (in *Inbox) Drain(ctx context.Context, opts DrainOptions) ([]*Entry, error)
 // most once, are left to the loop; Consume does both.
 func (in *Inbox) All(ctx context.Context) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
+		if err := in.made(); err != nil {
+			yield(nil, err)
+			return
+		}
 		drains := in.drains()
 		for {
 			rows, lapses, err := drains.next(ctx, 0)
@@ -255,9 +260,16 @@ const maxRows = 1000
 // entry stays hidden.
 const defaultVisibility = 60 * time.Second
 
-func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+func (in *Inbox) made() error {
 	if in == nil || in.client == nil {
-		return endpoints{}, fmt.Errorf("%w: Inbox", ErrZeroValue)
+		return fmt.Errorf("%w: Inbox", ErrZeroValue)
+	}
+	return nil
+}
+
+func (in *Inbox) endpoints(ctx context.Context) (endpoints, error) {
+	if err := in.made(); err != nil {
+		return endpoints{}, err
 	}
 	caps, err := in.client.capabilities(ctx, false)
 	if err != nil {
@@ -303,15 +315,15 @@ func (ep endpoints) lapse(begin time.Time) time.Time {
 }
 
 func (ep endpoints) drain(most int, wait time.Duration) string {
-	if most <= 0 || most > ep.maxBatch {
+	if most == 0 {
 		most = ep.maxBatch
 	}
-	q := url.Values{"max": {strconv.Itoa(most)}}
+	q := url.Values{"max": {strconv.Itoa(min(most, ep.maxBatch))}}
 	if s := int(wait / time.Second); s > 0 {
 		q.Set("wait", strconv.Itoa(s))
 	}
 	sep := "?"
-	if u, err := url.Parse(ep.pollURL); err == nil && u.RawQuery != "" {
+	if strings.Contains(ep.pollURL, "?") {
 		sep = "&"
 	}
 	return ep.pollURL + sep + q.Encode()
@@ -337,7 +349,7 @@ func (in *Inbox) open(ctx context.Context, r row, lapses time.Time) (opened, err
 	if err != nil {
 		return opened{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	from, d, err := in.cfg.Verifier.directive(ctx, sig, w.Directive)
+	from, d, err := in.cfg.Verifier.within(in.client.replayWindow()).directive(ctx, sig, w.Directive)
 	if err != nil {
 		return opened{}, err
 	}
@@ -348,8 +360,7 @@ func (in *Inbox) rejected(r row, err error) *RejectedError {
 	var w struct {
 		ID string `json:"id"`
 	}
-	if e, err := r.entry(); err == nil {
-		_ = types.Decode(e.Directive, &w)
-	}
+	e, _ := r.entry()
+	_ = types.Decode(e.Directive, &w)
 	return &RejectedError{ID: clean(w.ID, limits.MaxQuoted), Err: err}
 }

@@ -63,7 +63,8 @@ func (a *acker) signal() {
 	}
 }
 
-// close lets run end once the queue is empty.
+// close lets run end once the queue is empty. It must be called, also for a
+// run whose context ends.
 func (a *acker) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -75,16 +76,13 @@ func (a *acker) close() {
 func (a *acker) next() (batch []pendingAck, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rest := a.queue[:0]
-	for _, p := range a.queue {
-		if len(batch) < a.most && (len(batch) == 0 || p.note == batch[0].note) {
-			batch = append(batch, p)
-		} else {
-			rest = append(rest, p)
+	a.queue = slices.DeleteFunc(a.queue, func(p pendingAck) bool {
+		if len(batch) == a.most || len(batch) > 0 && p.note != batch[0].note {
+			return false
 		}
-	}
-	clear(a.queue[len(rest):])
-	a.queue = rest
+		batch = append(batch, p)
+		return true
+	})
 	return batch, a.closed
 }
 
@@ -98,10 +96,7 @@ func (a *acker) run(ctx context.Context) {
 		if closed {
 			return
 		}
-		select {
-		case <-a.wake:
-		case <-ctx.Done():
-		}
+		<-a.wake
 	}
 }
 

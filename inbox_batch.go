@@ -16,15 +16,10 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// maxBrokenBatches is how many drains in a row may be answered with what is no
-// JSON before it is no accident of a hop any more.
-const maxBrokenBatches = 3
-
 // drains sends held drains, one after another.
 type drains struct {
-	in     *Inbox
-	pace   *pacer
-	broken int // answers in a row that were no JSON
+	in   *Inbox
+	pace *pacer
 }
 
 func (in *Inbox) drains() *drains {
@@ -48,18 +43,9 @@ func (d *drains) next(ctx context.Context, most int) ([]row, time.Time, error) {
 		return nil, time.Time{}, apiError(opInbox, "", reply, d.in.client.cfg.Now())
 	}
 	rows, err := readBatch(reply.Body)
-	if errors.Is(err, errNotJSON) {
-		// Some hop may have cut it and closed in good order. What was in it comes
-		// again when its window is over.
-		if d.broken++; d.broken < maxBrokenBatches {
-			d.pace.failed(0, "ended early")
-			return nil, time.Time{}, nil
-		}
-	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	d.broken = 0
 	return rows, ep.lapse(begin), nil
 }
 
@@ -85,18 +71,11 @@ func (r row) content() [sha256.Size]byte {
 		return sha256.Sum256(r)
 	}
 	for dec.PeekKind() == '"' {
-		name, err := dec.ReadValue()
-		if err != nil {
-			return sha256.Sum256(r)
-		}
+		// Neither fails: readBatch has read the row to its end.
+		name, _ := dec.ReadValue()
 		signature := string(name) == `"signature"`
-		if !signature {
-			h.Write(name)
-		}
-		value, err := dec.ReadValue()
-		if err != nil {
-			return sha256.Sum256(r)
-		}
+		h.Write(name)
+		value, _ := dec.ReadValue()
 		if !signature {
 			h.Write(value)
 		}

@@ -281,7 +281,7 @@ func TestAnInboxRefusesABadConfiguration(t *testing.T) {
 	hub.RequireRequests(t, "", 0)
 }
 
-// req: INB-01 INB-04 DISC-02
+// req: INB-01 INB-04 DISC-02 DISC-05
 func TestADrainAsksForWhatTheCapabilityDocumentAllows(t *testing.T) {
 	for name, row := range map[string]struct {
 		batch int64
@@ -297,6 +297,7 @@ func TestADrainAsksForWhatTheCapabilityDocumentAllows(t *testing.T) {
 		"held":                 {7, ma2h.DrainOptions{Wait: 20 * time.Second}, "max=7&wait=20"},
 		"held as long as may":  {7, ma2h.DrainOptions{Wait: time.Minute}, "max=7&wait=60"},
 		"below a second":       {7, ma2h.DrainOptions{Wait: 999 * time.Millisecond}, "max=7"},
+		"held for a second":    {7, ma2h.DrainOptions{Wait: time.Second}, "max=7&wait=1"},
 	} {
 		withMail(t, mailSetup{hub: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.MaxBatch = row.batch }}}, func(t *testing.T, m *mail) {
 			begin := time.Now()
@@ -329,7 +330,7 @@ func TestADrainAsksForWhatTheCapabilityDocumentAllows(t *testing.T) {
 	}
 }
 
-// req: INB-01 DISC-02
+// req: INB-01 DISC-02 DISC-05
 func TestTheMailboxIsWhereTheCapabilityDocumentSaysAndNeverElsewhere(t *testing.T) {
 	const own = "https://hub.test"
 	for name, row := range map[string]struct {
@@ -371,9 +372,9 @@ func TestTheMailboxIsWhereTheCapabilityDocumentSaysAndNeverElsewhere(t *testing.
 	}
 }
 
-// req: INB-01 DISC-02
+// req: DISC-02 INB-20 DISC-05
 func TestWhatIsDrainedLapsesWhenTheHubSays(t *testing.T) {
-	for said, want := range map[int64]time.Duration{0: time.Minute, 5: 5 * time.Second, 3600: time.Hour} {
+	for said, want := range map[int64]time.Duration{0: time.Minute, 5: 5 * time.Second, 3600: time.Hour, 86400: 24 * time.Hour, 86401: 24 * time.Hour, 1<<53 - 1: 24 * time.Hour} {
 		withMail(t, mailSetup{hub: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.VisibilityTimeoutSeconds = said }}}, func(t *testing.T, m *mail) {
 			m.send("pause deploys")
 			entries, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{})
@@ -387,7 +388,7 @@ func TestWhatIsDrainedLapsesWhenTheHubSays(t *testing.T) {
 	}
 }
 
-// req: INB-02 INB-03
+// req: INB-02 INB-03 VER-07 INB-04 AMB-10 AMB-31
 func TestARowThatIsNoEntryIsRejectedAndTheOthersAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good := signedRow(t, trustDirective, "good")
@@ -569,6 +570,7 @@ func TestALoopOverTheInboxGoesOnAfterARejectionAndEndsOnTrouble(t *testing.T) {
 		for e, err := range m.inbox.All(t.Context()) {
 			switch r, rejected := errors.AsType[*ma2h.RejectedError](err); {
 			case rejected:
+				wants(t, r, ma2h.ErrSignature)
 				got = append(got, "rejected "+r.ID)
 			case err != nil:
 				wants(t, err, ma2h.ErrNotAuthorized)
@@ -647,7 +649,7 @@ func TestPresenceHasALastSeenUnlessItIsUnknown(t *testing.T) {
 	}
 }
 
-// req: HND-09
+// req: HND-09 AMB-26
 // report: B091
 func TestAWebhookTakesDirectivesAndNoOtherKindOfEntry(t *testing.T) {
 	r := newCallbackRig(t)
@@ -701,6 +703,142 @@ func TestALoopYieldsADeliveryOnceHoweverOftenItsSignatureComes(t *testing.T) {
 	})
 }
 
+// report: B085
+func TestALoopYieldsNothingWhoseWindowIsOver(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		ids := m.send("1", "2")
+		for e, err := range m.inbox.All(t.Context()) {
+			mustNot(t, err)
+			if m.acted = append(m.acted, e.Title()); e.Title() == "2" {
+				break
+			}
+			time.Sleep(time.Minute)
+			mustNot(t, e.Ack(t.Context(), ""))
+		}
+		m.wantActed("1", "2")
+		if n := m.deliveries(ids[1]); n != 2 {
+			t.Errorf("the second was yielded at delivery %d", n)
+		}
+	})
+}
+
+// A Hub that does not hold is asked at a pace while it has nothing, and at once
+// after each single entry.
+func TestALoopPausesOnlyWhereThereIsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rows, drains := 20, 0
+		wire := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/ma2h") {
+				return canned(200, `{"ma2h_version":"0.4","inbound":{"enabled":true}}`), nil
+			}
+			if drains++; drains > rows {
+				return canned(200, `{"messages":[]}`), nil
+			}
+			return canned(200, `{"messages":[`+signedRow(t, trustDirective, fmt.Sprint(drains))+`]}`), nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		begin, got := time.Now(), 0
+		for _, err := range mailOver(t, wire, trustAgent).All(ctx) {
+			if err != nil {
+				wants(t, err, context.DeadlineExceeded)
+				break
+			}
+			if got++; got == rows && time.Since(begin) != 0 {
+				t.Errorf("%d entries took %s", rows, time.Since(begin))
+			}
+		}
+		if idle := drains - rows; got != rows || idle < 15 || idle > 60 {
+			t.Errorf("%d entries, then %d drains in five minutes", got, idle)
+		}
+	})
+}
+
+func TestALoopThatIsStoppedSaysSoAndSendsNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 8 {
+			in, s := mailOf(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(100*time.Millisecond, cancel) // in the first pause
+			n := 0
+			for e, err := range in.All(ctx) {
+				n++
+				if e != nil {
+					t.Error(e)
+				}
+				wants(t, err, context.Canceled)
+			}
+			if n != 1 || s.calls.Load() != 1 {
+				t.Errorf("yielded %d times, %d drains", n, s.calls.Load())
+			}
+		}
+	})
+}
+
+// A drain that does not wait has the time of any other call.
+func TestADrainHasTheTimeOfACallOrOfItsHold(t *testing.T) {
+	for name, row := range map[string]struct {
+		wait time.Duration
+		slow time.Duration
+		ok   bool
+	}{
+		"at once":     {0, 29 * time.Second, true},
+		"over a call": {0, 31 * time.Second, false},
+		"a hold":      {time.Minute, 69 * time.Second, true},
+		"over a hold": {time.Minute, 71 * time.Second, false},
+	} {
+		slow := mailSetup{
+			wire: func(rt http.RoundTripper) http.RoundTripper {
+				first := true
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					if strings.HasSuffix(r.URL.Path, "/inbox") && first {
+						first = false
+						select {
+						case <-time.After(row.slow):
+						case <-r.Context().Done():
+							return nil, r.Context().Err()
+						}
+					}
+					return rt.RoundTrip(r)
+				})
+			},
+		}
+		withMail(t, slow, func(t *testing.T, m *mail) {
+			m.send("pause deploys")
+			begin := time.Now()
+			entries, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{Wait: row.wait})
+			if took := time.Since(begin); err != nil || len(entries) != 1 || (took == row.slow) != row.ok {
+				t.Errorf("%s: %d entries, %v after %s", name, len(entries), err, took)
+			}
+		})
+	}
+}
+
+func TestADrainAsksForNoLongerHoldThanTheClientMay(t *testing.T) {
+	withMail(t, mailSetup{client: func(c *ma2h.Config) { c.MaxWait = 5 * time.Second }}, func(t *testing.T, m *mail) {
+		_, err := m.inbox.Drain(t.Context(), ma2h.DrainOptions{Wait: 20 * time.Second})
+		if got := m.queries(); err != nil || !slices.Equal(got, []string{"max=32&wait=5"}) {
+			t.Errorf("asked %q, %v", got, err)
+		}
+	})
+}
+
+func TestAnInboxHasTheLoggerThatItIsGiven(t *testing.T) {
+	withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
+		own := &syncBuffer{}
+		cfg := m.inbox.Config()
+		cfg.Logger = slog.New(slog.NewTextHandler(own, nil))
+		var err error
+		m.inbox, err = ma2h.NewInbox(cfg)
+		mustNot(t, err)
+		m.send("pause deploys")
+		m.consume(time.Minute)
+		if !strings.Contains(own.String(), "directive acted on") || strings.Contains(m.log.String(), "directive acted on") {
+			t.Errorf("its own: %s, the Client's: %s", own, m.log)
+		}
+	})
+}
+
 func TestALoopOverABurstDoesNotPause(t *testing.T) {
 	withMail(t, mailSetup{hub: ma2htest.Options{Capability: func(c *types.Capability) { c.Inbound.MaxBatch = 2 }}}, func(t *testing.T, m *mail) {
 		m.send("1", "2", "3", "4", "5", "6", "7", "8", "9")
@@ -718,7 +856,7 @@ func TestALoopOverABurstDoesNotPause(t *testing.T) {
 	})
 }
 
-// req: INB-01 DISC-02 VER-05
+// req: INB-01 DISC-02 VER-05 DISC-05
 func TestAHubThatOffersNoMailboxIsAskedForNothing(t *testing.T) {
 	for name, edit := range map[string]func(*types.Capability){
 		"none":         func(c *types.Capability) { c.Inbound = nil },

@@ -46,11 +46,11 @@ type Key struct {
 	public    ed25519.PublicKey
 	notBefore time.Time
 	notAfter  time.Time
-	err       error
+	bad       *FieldError // of the constructor, which it names
 }
 
 func badKey(constructor, format string, args ...any) Key {
-	return Key{err: invalid(constructor, "§9.2", format, args...)}
+	return Key{bad: &FieldError{Field: constructor, Problem: fmt.Sprintf(format, args...), Section: "§9.2"}}
 }
 
 // HMACKey is an hmac-sha256 key: the bytes of secret as they are, 16 or more,
@@ -86,6 +86,7 @@ func HMACKeyHex(s string) Key {
 	return hmacKey("HMACKeyHex", b)
 }
 
+// hmacKey keeps secret, which nobody else has.
 func hmacKey(constructor string, secret []byte) Key {
 	if len(secret) < minHMACKey {
 		return badKey(constructor, "is %d bytes, below %d", len(secret), minHMACKey)
@@ -93,7 +94,6 @@ func hmacKey(constructor string, secret []byte) Key {
 	if len(bytes.Trim(secret, "\x00")) == 0 || len(bytes.TrimSpace(secret)) == 0 {
 		return badKey(constructor, "is all zero or blank")
 	}
-	secret = bytes.Clone(secret)
 	macs := &sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, secret)} }}
 	return Key{alg: types.AlgHMACSHA256, secret: hide(secret), macs: macs}
 }
@@ -134,32 +134,33 @@ func Ed25519KeyPEM(b []byte) Key {
 	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
 		return badKey("Ed25519KeyPEM", "is not one PEM block PUBLIC KEY")
 	}
-	pub, err := x509.ParsePKIXPublicKey(block.Bytes)
+	pub, _ := x509.ParsePKIXPublicKey(block.Bytes)
 	key, ok := pub.(ed25519.PublicKey)
-	if err != nil || !ok {
+	if !ok {
 		return badKey("Ed25519KeyPEM", "is not an ed25519 key")
 	}
 	return Ed25519Key(key)
 }
 
-// From returns the key, valid from t on.
+// From returns the key, valid from t on, t included.
 func (k Key) From(t time.Time) Key { k.notBefore = t; return k }
 
-// Until returns the key, valid until t.
+// Until returns the key, valid until t, t included.
 func (k Key) Until(t time.Time) Key { k.notAfter = t; return k }
 
 func (k *Key) valid(now time.Time) bool {
-	return (k.notBefore.IsZero() || !now.Before(k.notBefore)) && (k.notAfter.IsZero() || !now.After(k.notAfter))
+	return !now.Before(k.notBefore) && (k.notAfter.IsZero() || !now.After(k.notAfter))
 }
 
-func (k *Key) check() error {
+// check names slot, the place of the key, in its error.
+func (k *Key) check(slot string) error {
 	switch {
-	case k.err != nil:
-		return k.err
+	case k.bad != nil:
+		return invalid(slot, k.bad.Section, "is not what %s takes: it %s", k.bad.Field, k.bad.Problem)
 	case k.alg == "":
-		return invalid("Key", "§9.2", "is the zero Key")
-	case !k.notBefore.IsZero() && !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
-		return invalid("Key", "§9.2", "ends before it begins")
+		return invalid(slot, "§9.2", "is the zero Key")
+	case !k.notAfter.IsZero() && k.notAfter.Before(k.notBefore):
+		return invalid(slot, "§9.2", "ends before it begins")
 	}
 	return nil
 }
@@ -214,7 +215,7 @@ func (k *Key) usedBy(s *Sealer) bool {
 	case k.secret != nil:
 		return s.usesKey(k.secret())
 	}
-	return len(k.public) > 0 && s.usesKey(k.public)
+	return s.usesKey(k.public)
 }
 
 // KeyRing is the keys of one purpose, in order of preference. It prints as
@@ -237,16 +238,18 @@ func KeysFunc(f func(context.Context) ([]Key, error)) KeyRing { return KeyRing{s
 
 func (r KeyRing) empty() bool { return r.source == nil && len(r.keys) == 0 }
 
-func checkKeys(keys []Key, seals *Sealer) error {
+// checkKeys checks the ring that field names.
+func checkKeys(field string, keys []Key, seals *Sealer) error {
 	if len(keys) == 0 || len(keys) > maxKeys {
-		return invalid("Keys", "§9.2", "holds %d keys, not 1 to %d", len(keys), maxKeys)
+		return invalid(field, "§9.2", "holds %d keys, not 1 to %d", len(keys), maxKeys)
 	}
 	for i := range keys {
-		if err := keys[i].check(); err != nil {
-			return fmt.Errorf("ma2h: key %d of %d: %w", i+1, len(keys), err)
+		slot := fmt.Sprintf("%s[%d]", field, i)
+		if err := keys[i].check(slot); err != nil {
+			return err
 		}
 		if keys[i].usedBy(seals) {
-			return invalid(fmt.Sprintf("Keys[%d]", i), "§9.3", "is also a seal key; the two must differ")
+			return invalid(slot, "§9.3", "is also a seal key; the two must differ")
 		}
 	}
 	return nil
@@ -260,7 +263,7 @@ func (r KeyRing) current(ctx context.Context, seals *Sealer) ([]Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
-	if err := checkKeys(keys, seals); err != nil {
+	if err := checkKeys("KeysFunc", keys, seals); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKeySource, err)
 	}
 	return keys, nil

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func trustPEM(t testing.TB, blockType string, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: blockType, Bytes: der})
 }
 
-// req: KEY-03 SIG-06 SIG-07
+// req: KEY-03 SIG-06 SIG-07 AMB-07
 // report: B063 B060 B120 B121
 func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 	pub := trustPublic(0)
@@ -69,6 +70,7 @@ func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 		{"base64 without padding", HMACKeyBase64(strings.TrimRight(base64.StdEncoding.EncodeToString(raw[:17]), "=")), nil},
 		{"base64 with a line end", HMACKeyBase64(b64 + "\n"), nil},
 		{"base64 with a line end inside", HMACKeyBase64(b64[:8] + "\r\n" + b64[8:]), nil},
+		{"base64 and what is none", HMACKeyBase64(base64.StdEncoding.EncodeToString(raw[:18]) + "!!!!"), nil},
 		{"base64url", HMACKeyBase64(base64.URLEncoding.EncodeToString([]byte("\xff\xff\xff\xff0123456789abcdef"))), nil},
 		{"base64 of nothing", HMACKeyBase64(""), nil},
 		{"base64 of 15 bytes", HMACKeyBase64(base64.StdEncoding.EncodeToString(raw[:15])), nil},
@@ -81,6 +83,7 @@ func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 		{"hex of 15 bytes", HMACKeyHex(hex.EncodeToString(raw[:15])), nil},
 		{"hex of odd length", HMACKeyHex(hex.EncodeToString(raw)[1:]), nil},
 		{"hex with a line end", HMACKeyHex(hex.EncodeToString(raw) + "\n"), nil},
+		{"hex and what is none", HMACKeyHex(hex.EncodeToString(raw) + "zz"), nil},
 		{"hex of nothing", HMACKeyHex(""), nil},
 		{"a public key", Ed25519Key(pub), &ed},
 		{"a public key of 31 bytes", Ed25519Key(pub[:31]), nil},
@@ -91,11 +94,15 @@ func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 		{"a public key in padded base64url", Ed25519KeyBase64URL(base64.URLEncoding.EncodeToString(pub)), nil},
 		{"a public key in base64url with a line end", Ed25519KeyBase64URL(base64.RawURLEncoding.EncodeToString(pub) + "\n"), nil},
 		{"a public key in standard base64", Ed25519KeyBase64URL(base64.RawStdEncoding.EncodeToString(ed25519.PublicKey(strings.Repeat("\xfb", 32)))), nil},
+		{"a public key in base64url and what is none", Ed25519KeyBase64URL(base64.RawURLEncoding.EncodeToString(append(pub[:32:32], 0)) + "!"), nil},
+		{"a public key in base64url of 32 bytes and what is none", Ed25519KeyBase64URL(base64.RawURLEncoding.EncodeToString(pub) + "!"), nil},
+		{"a public key in hex and what is none", Ed25519KeyHex(hex.EncodeToString(pub) + "zz"), nil},
 		{"a public key in hex", Ed25519KeyHex(hex.EncodeToString(pub)), &ed},
 		{"a public key in hex of 31 bytes", Ed25519KeyHex(hex.EncodeToString(pub[:31])), nil},
 		{"a public key in hex that is none", Ed25519KeyHex("zz" + hex.EncodeToString(pub)[2:]), nil},
 		{"a public key in PEM", Ed25519KeyPEM(good), &ed},
 		{"a public key in PEM and a blank line", Ed25519KeyPEM(append(good[:len(good):len(good)], '\n')), &ed},
+		{"a public key in PEM and a character", Ed25519KeyPEM(append(good[:len(good):len(good)], 'x')), nil},
 		{"a public key in PEM and another", Ed25519KeyPEM(append(good[:len(good):len(good)], good...)), nil},
 		{"a public key in PEM of another type", Ed25519KeyPEM(trustPEM(t, "PRIVATE KEY", pub)), nil},
 		{"a key of another algorithm in PEM", Ed25519KeyPEM([]byte("-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt\n6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q==\n-----END PUBLIC KEY-----\n")), nil},
@@ -124,6 +131,48 @@ func TestAKeyIsReadInOneWayOnly(t *testing.T) {
 			_, err = v.Response(t.Context(), other.header(t, "response", trustBody, trustUnix, "j"), []byte(trustBody))
 			refusedAs(t, err, ErrSignature)
 		})
+	}
+}
+
+func TestAKeyAndARingPrintWhatTheyAreAndNothingOfIt(t *testing.T) {
+	key := HMACKey(trustSecret)
+	for want, v := range map[string]any{
+		"Key{alg=hmac-sha256}":        key,
+		"Key{alg=ed25519}":            Ed25519Key(trustPublic(0)),
+		"KeyRing{keys=2}":             Keys(key, key),
+		`KeyRing{keys="from a func"}`: KeysFunc(func(context.Context) ([]Key, error) { return nil, nil }),
+	} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
+			if got := fmt.Sprintf(verb, v); got != want {
+				t.Errorf("%s prints %s, not %s", verb, got, want)
+			}
+		}
+		if got := v.(slog.LogValuer).LogValue().String(); got != want {
+			t.Errorf("logged as %s, not %s", got, want)
+		}
+	}
+}
+
+// Whoever misreads a setting is told what it is.
+//
+// report: B063 B120
+func TestAKeyThatIsRefusedSaysWhatItShouldBe(t *testing.T) {
+	for want, key := range map[string]Key{
+		"is not what HMACKey takes: it is empty or blank":                         HMACKey("  "),
+		"is not what HMACKey takes: it has white space at an end":                 HMACKey(trustSecret + " "),
+		"is not what HMACKeyBase64 takes: it is not standard base64 with padding": HMACKeyBase64("!"),
+		"is not what HMACKeyHex takes: it is not hex":                             HMACKeyHex("!"),
+		"is not what HMACKeyHex takes: it is 1 bytes, below 16":                   HMACKeyHex("00"),
+		"is not what Ed25519KeyBase64URL takes: it is not base64url":              Ed25519KeyBase64URL("!"),
+		"is not what Ed25519KeyHex takes: it is not hex":                          Ed25519KeyHex("!"),
+		"is not what Ed25519Key takes: it is 1 bytes, not 32":                     Ed25519KeyHex("00"),
+		"is not what Ed25519KeyPEM takes: it is not one PEM block PUBLIC KEY":     Ed25519KeyPEM(nil),
+		"is not what Ed25519KeyPEM takes: it is not an ed25519 key":               Ed25519KeyPEM([]byte("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")),
+	} {
+		_, err := NewVerifier(VerifierConfig{Keys: Keys(key), CallbackURL: trustURL, AgentID: trustAgent, Replay: openReplay{}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not: %s", err, want)
+		}
 	}
 }
 
@@ -281,7 +330,7 @@ func TestAKeyAndARingCopyWhatTheyAreMadeFrom(t *testing.T) {
 	}
 }
 
-// req: SIG-07
+// req: SIG-07 SIG-09
 func TestTheKeyDecidesTheAlgorithm(t *testing.T) {
 	pub := trustPublic(0)
 	ed := trustVerifier(t, openReplay{}, func(c *VerifierConfig) { c.Keys = Keys(Ed25519Key(pub)) })

@@ -108,9 +108,10 @@ func (s *MemoryStore) ClaimJTI(ctx context.Context, key string, lease, keep time
 	state := Fresh
 	err := s.jtis.claim(d, now, func(e jtiEntry, ok bool) (jtiEntry, int64, bool) {
 		switch {
-		case ok && e.lease == 0:
+		case !ok:
+		case e.lease == 0:
 			state = Seen
-		case ok && now < e.lease:
+		case now < e.lease:
 			state = Pending
 		}
 		taken := jtiEntry{lease: after(now, lease)}
@@ -229,7 +230,7 @@ func (s *MemoryStore) Doubt(ctx context.Context, act Act, token Token) error {
 		if e.lease == 0 {
 			return ErrLeaseLost
 		}
-		e.lease = min(e.lease, now)
+		e.lease = now
 		sh.put(i, e, after(now, s.retention))
 		return nil
 	})

@@ -21,10 +21,7 @@ const (
 
 func newClientOutbox(cfg Config) (Outbox, error) {
 	s, err := NewMemoryStore(MemoryConfig{MaxEntries: clientOutboxSize, Now: cfg.Now})
-	if err != nil {
-		return nil, err
-	}
-	return clientOutbox{s}, nil
+	return clientOutbox{s}, err
 }
 
 // PutSubmit implements Outbox.

@@ -1,11 +1,14 @@
 package ma2h
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -425,6 +428,100 @@ func TestTheLedgerInMemoryFencesItsClaims(t *testing.T) {
 	}
 	is(Act{Key: "x"}, 0)
 	claims(t, s, "x", time.Minute, Fresh)
+}
+
+// What is kept for less than no time is over at once.
+func TestAClaimThatIsOverAlreadyHoldsNothing(t *testing.T) {
+	clock := newStepClock()
+	s := trustMemory(t, MemoryConfig{Now: clock.Now})
+	for range 3 {
+		if st, err := s.ClaimJTI(t.Context(), "j", -time.Second, -time.Second); st != Fresh || err != nil {
+			t.Error(st, err)
+		}
+	}
+}
+
+func TestTheOutboxOfAClientTakesWhatItHasRoomForAndRefusesNothing(t *testing.T) {
+	box, err := newClientOutbox(Config{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(k any) SubmitKey { return SubmitKey{Hub: "h", AgentID: "a", Key: fmt.Sprint(k)} }
+	put := func(k any, body []byte, created, kept bool) {
+		t.Helper()
+		got, err := box.PutSubmit(t.Context(), key(k), body)
+		if err != nil || got.Created != created || !created && bytes.Equal(got.Body, body) || created && !bytes.Equal(got.Body, body) {
+			t.Errorf("put %v: %d bytes, created %t, %v", k, len(got.Body), got.Created, err)
+		}
+		if got, err = box.GetSubmit(t.Context(), key(k)); err != nil || (got.Body != nil) != kept {
+			t.Errorf("get %v: %d bytes, %v", k, len(got.Body), err)
+		}
+	}
+	put("large", make([]byte, clientOutboxBody), true, true)
+	put("too large", make([]byte, clientOutboxBody+1), true, false)
+	put("large", []byte("another"), false, true)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := box.PutSubmit(gone, key("gone"), []byte("x")); !errors.Is(err, context.Canceled) || got.Body != nil || got.Created {
+		t.Error(got, err)
+	}
+	for i := range clientOutboxSize - 1 {
+		put(i, []byte("x"), true, true)
+	}
+	put("one more", []byte("x"), true, false)
+}
+
+func TestAnOutboxInMemoryKeepsWhatWasPutFirstForItsTime(t *testing.T) {
+	clock := newStepClock()
+	s := trustMemory(t, MemoryConfig{Now: clock.Now, Retention: time.Hour, MaxEntries: 1})
+	key := SubmitKey{Hub: "h", AgentID: "a", Key: "k"}
+	same := func(what string, got Submit, err error, want Submit) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v of age %s, %v", what, got, got.Age, err)
+		}
+	}
+	got, err := s.GetSubmit(t.Context(), key)
+	same("nothing", got, err, Submit{})
+	got, err = s.PutSubmit(t.Context(), key, []byte("body"))
+	same("the first", got, err, Submit{Body: []byte("body"), Created: true})
+	clock.Add(-time.Minute) // a clock that steps back makes nothing younger than new
+	got, err = s.GetSubmit(t.Context(), key)
+	same("stepped back", got, err, Submit{Body: []byte("body")})
+	clock.Add(time.Minute + 59*time.Minute)
+	got, err = s.PutSubmit(t.Context(), key, []byte("another"))
+	same("again", got, err, Submit{Body: []byte("body"), Age: 59 * time.Minute})
+	other := key
+	other.Key = "k2"
+	if got, err := s.PutSubmit(t.Context(), other, []byte("x")); !errors.Is(err, ErrStoreFull) || !reflect.DeepEqual(got, Submit{}) {
+		t.Errorf("a full outbox: %+v, %v", got, err)
+	}
+	// It was put an hour ago, however often it was asked for since.
+	clock.Add(3 * time.Minute)
+	got, err = s.GetSubmit(t.Context(), key)
+	same("after its time", got, err, Submit{})
+}
+
+func TestASubmitKeyHasBounds(t *testing.T) {
+	good := SubmitKey{Hub: strings.Repeat("h", 2048), AgentID: strings.Repeat("a", 512), Key: strings.Repeat("k", 512)}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for field, k := range map[string]SubmitKey{
+		"SubmitKey.Hub":     {Hub: good.Hub + "h", AgentID: "a", Key: "k"},
+		"SubmitKey.AgentID": {AgentID: good.AgentID + "a", Key: "k"},
+		"SubmitKey.Key":     {AgentID: "a", Key: good.Key + "k"},
+	} {
+		fe, ok := errors.AsType[*types.FieldError](k.Validate())
+		if !ok || fe.Field != field {
+			t.Errorf("%s: %v", field, k.Validate())
+		}
+	}
+	for _, k := range []SubmitKey{{AgentID: "a"}, {Key: "k"}} {
+		if k.Validate() == nil {
+			t.Errorf("%+v is taken", k)
+		}
+	}
 }
 
 func TestARetentionWithoutEndForgetsNothing(t *testing.T) {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -277,6 +280,9 @@ func TestAKeyThatTheHubHasForgottenIsNotSentAgainUnlessNamed(t *testing.T) {
 				hub.ForgetRequests()
 				a := shipOrHold("k")
 				a.ResendExpiredKey = c.name
+				if c.name {
+					hub.Fault(ma2htest.Status(503, 1).On(ma2htest.Submit)) // resent as any other
+				}
 				_, err := run(t, hub, "run_2", box).Ask(t.Context(), a)
 				wants(t, err, c.want)
 				if c.want != nil {
@@ -285,7 +291,7 @@ func TestAKeyThatTheHubHasForgottenIsNotSentAgainUnlessNamed(t *testing.T) {
 					}
 					return
 				}
-				if again := submits(hub); len(again) != 1 || !bytes.Equal(again[0], sent[0]) {
+				if again := submits(hub); len(again) != 1+btoi(c.name) || !bytes.Equal(again[0], sent[0]) || !bytes.Equal(again[len(again)-1], sent[0]) {
 					t.Errorf("%d submits, or another one than before", len(again))
 				}
 			})
@@ -335,6 +341,26 @@ func TestAKeyThatTheHubForgetsMeanwhileIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// Attempts that cannot have been taken do not age a new question.
+//
+// report: B021
+func TestANewQuestionOutlastsAnOutageOfMoreThanADay(t *testing.T) {
+	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+		up := time.Now().Add(30 * time.Hour)
+		c := run(t, hub, "run_1", box, func(c *ma2h.Config) {
+			base := c.HTTPClient.Transport
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if time.Now().Before(up) && r.Method == http.MethodPost {
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+				}
+				return base.RoundTrip(r)
+			})}
+		})
+		mustAsk(t, c, shipOrHold("k"))
+		hub.RequireMessages(t, 1)
+	})
+}
+
 // report: B021
 func TestAnAckOnRecordOutlivesTheHubsMemoryOfTheKey(t *testing.T) {
 	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
@@ -374,7 +400,14 @@ func TestAHubThatForgotItsKeyTooSoonIsFoundOut(t *testing.T) {
 // faulty is an outbox some of whose calls fail.
 type faulty struct {
 	ma2h.Outbox
-	get, put, ack error
+	get, put, ack, drop error
+}
+
+func (f faulty) DropSubmit(ctx context.Context, key ma2h.SubmitKey) error {
+	if f.drop != nil {
+		return f.drop
+	}
+	return f.Outbox.DropSubmit(ctx, key)
 }
 
 func (f faulty) GetSubmit(ctx context.Context, key ma2h.SubmitKey) (ma2h.Submit, error) {
@@ -519,10 +552,12 @@ func TestANotifyGoesThroughTheOutboxOnlyWithAKey(t *testing.T) {
 }
 
 func TestAnEntryThatCannotBeReadIsNotSent(t *testing.T) {
-	for name, entry := range map[string]struct{ body, ack string }{
-		"no JSON":           {body: "{"},
-		"two of a name":     {body: `{"title":"a","title":"b"}`},
+	for name, entry := range map[string]struct{ body, ack, says string }{
+		"no JSON":           {body: "{", says: "at byte 1"},
+		"two of a name":     {body: `{"title":"a","title":"b"}`, says: "duplicate"},
+		"an array":          {body: `[]`},
 		"an ack without id": {ack: `{"status":"open"}`},
+		"an ack of no type": {ack: `{"id":"msg_1","status":7}`},
 		"an ack of no JSON": {ack: `x`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -538,12 +573,125 @@ func TestAnEntryThatCannotBeReadIsNotSent(t *testing.T) {
 				hub.ForgetRequests()
 				_, err := run(t, hub, "run_2", box).Ask(t.Context(), shipOrHold("k"))
 				wants(t, err, ma2h.ErrMalformed)
+				if !strings.Contains(err.Error(), entry.says) {
+					t.Errorf("%v does not say %q", err, entry.says)
+				}
 				if n := len(hub.Requests()); n != 0 {
 					t.Errorf("%d requests were sent", n)
 				}
 			})
 		})
 	}
+}
+
+// What is kept is compared as it is, whatever wrote it.
+//
+// report: B021
+func TestAMemberOfAnotherShapeIsADifference(t *testing.T) {
+	for field, edit := range map[string]func(string) string{
+		"action":     func(body string) string { return strings.Replace(body, "{", `{"action":7,`, 1) },
+		"expires_at": func(body string) string { return strings.Replace(body, "{", `{"expires_at":"never",`, 1) },
+		"agent": func(body string) string {
+			return regexp.MustCompile(`"agent":\{[^}]*\}`).ReplaceAllString(body, `"agent":7`)
+		},
+	} {
+		withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+			crash(t, hub, run(t, hub, "run_1", memory(t)), shipOrHold("k"), ma2htest.LoseAck(0))
+			sent := submits(hub)
+			body := edit(string(sent[0]))
+			if body == string(sent[0]) {
+				t.Fatal(field, body)
+			}
+			_, err := box.PutSubmit(t.Context(), ma2h.SubmitKey{Hub: hub.MemoryURL(), AgentID: asker, Key: "k"}, []byte(body))
+			mustNot(t, err)
+			_, err = run(t, hub, "run_2", box).Ask(t.Context(), shipOrHold("k"))
+			other, ok := errors.AsType[*ma2h.OutboxMismatchError](err)
+			if !ok || !slices.Contains(other.Fields, field) || len(submits(hub)) != len(sent) {
+				t.Errorf("%s: %v, %d submits", field, err, len(submits(hub))-len(sent))
+			}
+		})
+	}
+}
+
+func TestTheMembersThatDifferAreNamedInOrder(t *testing.T) {
+	for range 10 { // maps are walked by chance
+		withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+			mustAsk(t, run(t, hub, "run_1", box), shipOrHold("k"))
+			a := shipOrHold("k")
+			a.Title, a.Body, a.Tags, a.Priority, a.Sensitive = "Hold?", "b", []string{"t"}, ma2h.Urgent, true
+			_, err := run(t, hub, "run_2", box).Ask(t.Context(), a)
+			if other, ok := errors.AsType[*ma2h.OutboxMismatchError](err); !ok || !slices.Equal(other.Fields, []string{"body", "priority", "sensitive", "tags", "title"}) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A question that is no message is not compared with one that was.
+func TestAQuestionThatCannotBeWrittenIsNotTheKeptOne(t *testing.T) {
+	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+		mustAsk(t, run(t, hub, "run_1", box), shipOrHold("k"))
+		hub.ForgetRequests()
+		for _, state := range []string{`{"a":}`, `{"a":1,"a":2}`} {
+			a := shipOrHold("k")
+			a.State = types.Raw(state)
+			ack, err := run(t, hub, "run_2", box).Ask(t.Context(), a)
+			if err == nil || ack != nil || len(hub.Requests()) != 0 {
+				t.Errorf("%s: %v, %v, %d requests", state, ack, err, len(hub.Requests()))
+			}
+		}
+	})
+}
+
+// Only a Hub that has said no frees a key.
+func TestWhatNeverLeftTheMachineStaysInTheOutbox(t *testing.T) {
+	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, box *ma2h.MemoryStore) {
+		c := run(t, hub, "run_1", box, func(c *ma2h.Config) {
+			base := c.HTTPClient.Transport
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost {
+					return nil, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+				}
+				return base.RoundTrip(r)
+			})}
+		})
+		_, err := c.Ask(t.Context(), shipOrHold("k"))
+		if _, refused := errors.AsType[*ma2h.APIError](err); err == nil || refused {
+			t.Fatal(err)
+		}
+		kept, err := box.GetSubmit(t.Context(), ma2h.SubmitKey{Hub: hub.MemoryURL(), AgentID: asker, Key: "k"})
+		if err != nil || kept.Body == nil {
+			t.Errorf("%v, %v", kept, err)
+		}
+	})
+}
+
+func TestAKeyThatCannotBeFreedIsLogged(t *testing.T) {
+	for _, drop := range []error{nil, errors.New("down")} {
+		withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, store *ma2h.MemoryStore) {
+			var log bytes.Buffer
+			hub.Fault(ma2htest.Status(422, 1).On(ma2htest.Submit))
+			c := run(t, hub, "run_1", faulty{Outbox: store, drop: drop}, func(c *ma2h.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			if _, err := c.Ask(t.Context(), shipOrHold("k")); err == nil {
+				t.Error("it was taken")
+			}
+			if said := strings.Contains(log.String(), "refused message stays in the outbox"); said != (drop != nil) {
+				t.Errorf("drop fails with %v, the log says %s", drop, &log)
+			}
+		})
+	}
+}
+
+// What is on record is not written again.
+func TestAnAckThatIsKeptIsNotKeptAgain(t *testing.T) {
+	withOutbox(t, func(t *testing.T, hub *ma2htest.Hub, store *ma2h.MemoryStore) {
+		id := mustAsk(t, run(t, hub, "run_1", store), shipOrHold("k"))
+		var log bytes.Buffer
+		c := run(t, hub, "run_2", faulty{Outbox: store, ack: errors.New("down")}, func(c *ma2h.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		if again := mustAsk(t, c, shipOrHold("k")); again != id || strings.Contains(log.String(), "not kept") {
+			t.Errorf("%s, not %s, log %s", again, id, &log)
+		}
+	})
 }
 
 func TestKeyRetentionHasABound(t *testing.T) {
@@ -564,7 +712,7 @@ func TestAnEntryOfTheOutboxPrintsNothingOfItsContent(t *testing.T) {
 	}
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "submit", s)
-	if strings.Contains(log.String(), "canary") {
+	if strings.Contains(log.String(), "canary") || !strings.Contains(log.String(), "Submit{size=6}") || fmt.Sprint(s) != "Submit{size=6}" {
 		t.Errorf("logged %q", log.String())
 	}
 }

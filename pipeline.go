@@ -58,7 +58,7 @@ const settleTime = 10 * time.Second
 // commit. Every mouth of the library feeds it, so each rule is written once.
 type pipeline struct {
 	ledger  Ledger
-	replay  ReplayStore   // nil: the delivery was not signed, or is claimed already
+	replay  ReplayStore   // of deliveries that were signed
 	lease   time.Duration // how long an act may take
 	inDoubt func(context.Context, Act) (Doubt, error)
 	// patient has a claim outlast the caller's context: a Hub that hangs up
@@ -121,7 +121,7 @@ func failedToAct(err error) bool {
 // claimReplay takes the delivery's jti provisionally. The returned function
 // makes it final or gives it back.
 func (p *pipeline) claimReplay(ctx context.Context, d delivery) (func(context.Context, bool), error) {
-	if p.replay == nil || d.jti == "" {
+	if d.jti == "" {
 		return func(context.Context, bool) {}, nil
 	}
 	state, err := p.replay.ClaimJTI(ctx, d.jti, p.lease, d.keep)
@@ -239,9 +239,9 @@ func (p *pipeline) settle(ctx context.Context, act Act, token Token, err error) 
 
 // retrySettle tries a few times, because what it records has happened.
 func retrySettle(ctx context.Context, f func() error) error {
-	var err error
-	for wait := 50 * time.Millisecond; ; wait *= 4 {
-		if err = f(); err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) || wait > 3*time.Second {
+	for _, wait := range [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 800 * time.Millisecond} {
+		err := f()
+		if err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOutcomeUnknown) {
 			return err
 		}
 		select {
@@ -250,6 +250,7 @@ func retrySettle(ctx context.Context, f func() error) error {
 			return err
 		}
 	}
+	return f()
 }
 
 func actStateError(s ActState) error {

@@ -18,7 +18,7 @@ import (
 )
 
 // report: B111
-// req: HND-07 STA-08
+// req: HND-07
 func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 	policyDown := errors.New("cannot tell")
 	for _, row := range []struct {
@@ -50,7 +50,7 @@ func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 			})
 			r.act = func(context.Context, *Response) error { return fmt.Errorf("timed out: %w", ErrOutcomeUnknown) }
 			out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody))
-			if out.Status != 503 || !errors.Is(out.Err, ErrOutcomeUnknown) || len(r.acts()) != 1 {
+			if out.Status != 503 || !errors.Is(out.Err, ErrOutcomeUnknown) || errors.Is(out.Err, ErrStoreUnavailable) || len(r.acts()) != 1 {
 				t.Fatalf("the act itself: %v", out)
 			}
 			if d := fmt.Sprint(r.store.diary()); d != "[Lookup ClaimJTI Reserve Doubt SettleJTI false]" {
@@ -78,6 +78,44 @@ func TestAnActOfUnknownOutcomeIsInDoubtUntilAPolicyDecides(t *testing.T) {
 	}
 }
 
+// A copy of the same bytes may be acted on between the look and the claim.
+//
+// req: HND-04
+// report: B081
+func TestACopyThatWasActedOnMeanwhileIsDone(t *testing.T) {
+	for name, row := range map[string]struct {
+		acted  bool
+		failed error
+		status int
+		reason error
+	}{
+		"acted on":        {true, nil, 200, ErrAlreadyActed},
+		"not acted on":    {false, nil, 401, ErrReplay},
+		"nobody can tell": {false, errors.New("down"), 503, ErrStoreUnavailable},
+	} {
+		r := newCallbackRig(t)
+		r.store.before["ClaimJTI"] = func() { // the other process, on the same stores
+			ctx, act := context.Background(), ActOf(pushed(t, trustBody), trustAgent)
+			if st, err := r.store.Store.ClaimJTI(ctx, "jti\x00Keys\x00"+trustAgent+"\x00j", 0, time.Minute); st != Fresh || err != nil {
+				t.Error(st, err)
+			}
+			if row.acted {
+				if err := r.store.Store.Commit(ctx, act, reserve(t, r.store, act)); err != nil {
+					t.Error(err)
+				}
+			}
+			r.store.fail["Lookup"] = row.failed
+		}
+		out := r.Process(t.Context(), trustHead(t, "j"), []byte(trustBody))
+		if out.Status != row.status || !errors.Is(out.Err, row.reason) || len(r.acts()) != 0 {
+			t.Errorf("%s: %v %v", name, out, out.Err)
+		}
+		if d := fmt.Sprint(r.store.diary()); d != "[Lookup ClaimJTI Lookup]" {
+			t.Errorf("%s: store calls %s", name, d)
+		}
+	}
+}
+
 func TestTwoThatTakeOverOneDoubtActOnce(t *testing.T) {
 	r := newCallbackRig(t)
 	act := ActOf(pushed(t, trustBody), trustAgent)
@@ -94,6 +132,112 @@ func TestTwoThatTakeOverOneDoubtActOnce(t *testing.T) {
 	err := r.RunWith(t.Context(), policy, act, func(context.Context) error { acts++; return nil })
 	if !errors.Is(err, ErrInFlight) || acts != 0 {
 		t.Errorf("%v, %d acts", err, acts)
+	}
+	// Nor is it recorded as done while the other is at it.
+	r.clock.Add(time.Minute)
+	r.store.diary()
+	err = r.RunWith(t.Context(), func(ctx context.Context, a Act) (Doubt, error) {
+		_, err := policy(ctx, a)
+		return TakeAsDone, err
+	}, act, func(context.Context) error { acts++; return nil })
+	if d := fmt.Sprint(r.store.diary()); !errors.Is(err, ErrInFlight) || acts != 0 || d != "[Lookup Reserve Reserve]" {
+		t.Errorf("%v, %d acts, store calls %s", err, acts, d)
+	}
+}
+
+// A store that fails while a doubt is resolved leaves it as it was.
+//
+// report: B111
+func TestADoubtThatCouldNotBeResolvedStays(t *testing.T) {
+	for _, row := range []struct {
+		method string
+		doubt  Doubt
+	}{{"Reserve", ActAgain}, {"Reserve", TakeAsDone}, {"Commit", TakeAsDone}} {
+		r := newCallbackRig(t)
+		act := ActOf(pushed(t, trustBody), trustAgent)
+		reserve(t, r.store, act)
+		r.clock.Add(time.Minute)
+		acts := 0
+		run := func(ctx context.Context, failure error) error {
+			defer r.store.failing(row.method, nil)
+			return r.RunWith(ctx, func(context.Context, Act) (Doubt, error) {
+				r.store.failing(row.method, failure)
+				return row.doubt, nil
+			}, act, func(context.Context) error { acts++; return nil })
+		}
+		if err := run(t.Context(), errors.New("down")); !errors.Is(err, ErrStoreUnavailable) || acts != 0 {
+			t.Errorf("%s: %v, %d acts", row.method, err, acts)
+		}
+		r.clock.Add(DefaultLease)
+		want := map[Doubt]error{TakeAsDone: ErrAlreadyActed}[row.doubt]
+		if err := run(t.Context(), nil); !errors.Is(err, want) || (err == nil) != (acts == 1) {
+			t.Errorf("%s, once it is back: %v, %d acts", row.method, err, acts)
+		}
+	}
+}
+
+// hanging is a store that answers when its caller has given up.
+type hanging struct {
+	Ledger
+	method string
+}
+
+func (hanging) Lookup(context.Context, Act) (ActState, error) { return 0, nil }
+
+func (h hanging) Reserve(ctx context.Context, act Act, lease time.Duration, takeDoubt bool) (Reservation, error) {
+	if h.method == "Reserve" {
+		<-ctx.Done()
+		return Reservation{}, ctx.Err()
+	}
+	return Reservation{State: ActClaimed, Token: 1}, nil
+}
+
+func (h hanging) Commit(ctx context.Context, _ Act, _ Token) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Only a Hub that hangs up has its push reserved without it.
+func TestAPullThatIsGivenUpIsGivenUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin, acts := time.Now(), 0
+		err := RunOn(ctx, hanging{method: "Reserve"}, Act{Key: "k"}, func(context.Context) error { acts++; return nil })
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second || acts != 0 {
+			t.Errorf("%v after %s, %d acts", err, time.Since(begin), acts)
+		}
+	})
+}
+
+func TestAnActIsRecordedForSoLongAndNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		err := RunOn(t.Context(), hanging{method: "Commit"}, Act{Key: "k"}, func(context.Context) error { return nil })
+		if !errors.Is(err, ErrOutcomeUnknown) || time.Since(begin) != SettleTime {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+	})
+}
+
+// What a ledger keeps must be found by every later release.
+func TestTheKeyOfAnActStaysAsItIs(t *testing.T) {
+	a64 := strings.Repeat("a", 64)
+	for key, want := range map[string]string{
+		ActKey("response", a64, "m"):      "response\x00" + a64 + "\x00m",
+		ActKey("directive", a64+"a", "m"): "directive\x00sha256:635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0\x00m",
+	} {
+		if key != want {
+			t.Errorf("%q, not %q", key, want)
+		}
+		if id := (Act{Key: key}).MessageID(); id != "m" {
+			t.Errorf("the message of %q is %q", key, id)
+		}
+	}
+	for _, key := range []string{"k", "response\x00a", ""} {
+		if id := (Act{Key: key}).MessageID(); id != key {
+			t.Errorf("the message of %q is %q", key, id)
+		}
 	}
 }
 
@@ -361,7 +505,7 @@ func TestAPushAndAPullOfOneDecisionActOnce(t *testing.T) {
 	}
 }
 
-// req: PUL-12
+// req: PUL-12 RES-10
 // report: B118
 func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	confirm := func(c *CallbackConfig, _ *VerifierConfig) { c.ConfirmByGet = true }
@@ -382,7 +526,7 @@ func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	r.store.diary()
 	// Whatever keeps the message from being pulled is passing.
 	body := r.push(t, id, edited)
-	for _, fault := range []ma2htest.Fault{ma2htest.Status(404, 1), ma2htest.Status(401, 1), ma2htest.Status(410, 1), ma2htest.Status(403, 1), ma2htest.CorruptJSON(1)} {
+	for _, fault := range []ma2htest.Fault{ma2htest.Status(404, 1), ma2htest.Status(401, 1), ma2htest.Status(410, 1), ma2htest.Status(403, 1), ma2htest.Status(200, 1, ma2htest.Body(`{}`))} {
 		r.hub.Fault(fault.On(ma2htest.Pull))
 		if out := r.deliver(t, body, "j2"); out.Status != 503 || out.RetryAfter == 0 || len(r.acts()) != 0 || r.store.diary() != nil {
 			t.Errorf("a pull that fails: %v %v", out, out.Err)
@@ -401,7 +545,7 @@ func TestConfirmedByGetTheHubsOwnAnswerCounts(t *testing.T) {
 	}
 }
 
-// req: SGR-05 VER-06
+// req: SGR-05 SGR-06 VER-06
 func TestAPushOf02IsOnlyActedOnByNameAndAsTheHubConfirmsIt(t *testing.T) {
 	old := func(w *types.Response) { w.Version = "0.2"; w.Response.Value = types.Raw(`"ship"`) }
 	r := newHubRig(t, ma2htest.Options{})
@@ -411,10 +555,24 @@ func TestAPushOf02IsOnlyActedOnByNameAndAsTheHubConfirmsIt(t *testing.T) {
 		t.Errorf("not by name: %v", out)
 	}
 	var got *Response
-	r = newHubRig(t, ma2htest.Options{}, func(c *CallbackConfig, v *VerifierConfig) {
+	allow := func(c *CallbackConfig, v *VerifierConfig) {
 		v.AllowUnboundPayload = true
 		c.Handle = func(_ context.Context, resp *Response) error { got = resp; return nil }
-	})
+	}
+	// A question that was sent at 0.3 has no answer at 0.2: not even the Hub's
+	// own is acted on, as long as someone else may be between.
+	r = newHubRig(t, ma2htest.Options{}, allow)
+	id = r.ask(t, "k")
+	r.answer(t, id, "hold")
+	if out := r.deliver(t, r.push(t, id, old), "j"); out.Status != 400 || !errors.Is(out.Err, ErrUnboundPayload) || out.Acted || got != nil {
+		t.Errorf("a downgrade: %v, %v", out, got)
+	}
+	if out := r.deliver(t, r.push(t, id, func(*types.Response) {}), "j2"); out.Status != 200 || !got.Answered("hold") {
+		t.Errorf("the genuine push after it: %v, %v", out, got)
+	}
+
+	got = nil
+	r = newHubRig(t, ma2htest.Options{Version: types.V02}, allow)
 	id = r.ask(t, "k")
 	r.answer(t, id, "hold")
 	body := r.push(t, id, old)
@@ -440,6 +598,7 @@ func clockSigned(t testing.TB, body, jti string) http.Header {
 	return http.Header{"Ma2h-Signature": {"t=" + ts + ",jti=" + jti + ",v1=" + hubSigner{}.mac(with)}, "Content-Type": {"application/json"}}
 }
 
+// req: AMB-03
 // report: B072
 func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T) {
 	bare := func(w *types.Response) { w.Response = nil }
@@ -552,7 +711,7 @@ func TestATaskResultWithoutDetailIsVerifiedOrPulledAndNeverGuessed(t *testing.T)
 	})
 }
 
-// req: ACK-02
+// req: ACK-02 AMB-33
 func TestAnAnswerThatWasActedOnIsAcknowledgedBesideTheAnswerToTheHub(t *testing.T) {
 	note := func(*Response) string { return "on it" }
 	r := newHubRig(t, ma2htest.Options{}, func(c *CallbackConfig, _ *VerifierConfig) {

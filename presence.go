@@ -32,7 +32,7 @@ func (c *Client) Presence(ctx context.Context, agentID string) (*types.Presence,
 		return nil, err
 	}
 	var p types.Presence
-	if err := decodeValid(reply.Body, &p); err != nil {
+	if err := readDocument(reply.Body, &p); err != nil {
 		return nil, fmt.Errorf("%w: presence: %w", ErrProtocol, err)
 	}
 	if p.AgentID != agentID {

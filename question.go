@@ -1,6 +1,7 @@
 package ma2h
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -15,13 +16,13 @@ import (
 
 // Notify informs a human; no answer is expected (§5.1).
 type Notify struct {
-	Title     string // 1 to 200 characters. Required.
-	Body      string // Markdown
-	Priority  Priority
-	Tags      []string
-	Context   []Part
-	ClientRef string // a label for the agent; never shown, never a dedup key
-	Sensitive bool   // keep the content out of the Hub's telemetry (§9.6)
+	Title     string   // 1 to 200 characters. Required.
+	Body      string   // Markdown
+	Priority  Priority // default: Normal
+	Tags      []string // labels to filter by
+	Context   []Part   // attachments (§4.2)
+	ClientRef string   // a label for the agent; never shown, never a dedup key
+	Sensitive bool     // keep the content out of the Hub's telemetry (§9.6)
 	// IdempotencyKey makes a resend safe. Without one a notify whose fate is
 	// unknown is not sent again.
 	IdempotencyKey string
@@ -36,9 +37,9 @@ type Ask struct {
 	// Request is the question: Select, Confirm or Input. Required.
 	Request Request
 	// AllowedResolvers are the principals that may answer, such as
-	// "human:alice". The protocol fails closed: without one nobody but the
-	// agent itself could, so an empty list is refused. ResolverSelf stands for
-	// the agent (§9.1).
+	// "human:alice"; there are no wildcards. The protocol fails closed: without
+	// one nobody but the agent itself could, so an empty list is refused.
+	// ResolverSelf stands for the agent (§9.1).
 	AllowedResolvers []string
 	// IdempotencyKey identifies the question: the Hub asks a human once for a
 	// key, however often it is sent. Required; NewKey and KeyOf make one (§8.1).
@@ -53,11 +54,11 @@ type Ask struct {
 	// options, or something that encodes as an object of the input schema. The
 	// Response says Defaulted. Nil: none.
 	DefaultOnExpire any
-	Permissions     *Permissions
-	Callback        *Callback // push the Response; nil: pull (§8.3)
-	Priority        Priority
-	Tags            []string
-	Context         []Part
+	Permissions     *Permissions // what the human may do; nil: all (§5.2)
+	Callback        *Callback    // push the Response; nil: pull (§8.3)
+	Priority        Priority     // default: Normal
+	Tags            []string     // labels to filter by
+	Context         []Part       // attachments (§4.2)
 	// State comes back verbatim with the Response, through a Hub that is not
 	// trusted with it: seal it with a Sealer (§9.3).
 	State     types.Raw
@@ -65,23 +66,22 @@ type Ask struct {
 	Sensitive bool   // keep the content out of the Hub's telemetry (§9.6)
 }
 
-// Task wants something done by hand (§5.3). Its fields mean what they mean in
-// Ask.
+// Task wants something done by hand (§5.3).
 type Task struct {
-	Title            string
-	Body             string
-	Action           Action
-	AllowedResolvers []string
-	IdempotencyKey   string
-	ResendExpiredKey bool
-	ExpiresAt        time.Time
-	Callback         *Callback
-	Priority         Priority
-	Tags             []string
-	Context          []Part
-	State            types.Raw
-	ClientRef        string
-	Sensitive        bool
+	Title            string    // 1 to 200 characters. Required.
+	Body             string    // Markdown
+	Action           Action    // what is to be done. Required.
+	AllowedResolvers []string  // as in Ask. Required.
+	IdempotencyKey   string    // as in Ask. Required.
+	ResendExpiredKey bool      // as in Ask
+	ExpiresAt        time.Time // as in Ask; a task has no default
+	Callback         *Callback // push the Response; nil: pull (§8.3)
+	Priority         Priority  // default: Normal
+	Tags             []string  // labels to filter by
+	Context          []Part    // attachments (§4.2)
+	State            types.Raw // as in Ask
+	ClientRef        string    // as in Ask
+	Sensitive        bool      // as in Ask
 }
 
 // Action says what is to be done.
@@ -107,7 +107,7 @@ func Select(options ...Option) Request {
 	return Request{mode: types.ModeSelect, options: slices.Clone(options)}
 }
 
-// Confirm asks for "approve" or "deny", or for one of exactly two options.
+// Confirm asks for ValueApprove or ValueDeny, or for one of exactly two options.
 func Confirm(options ...Option) Request {
 	return Request{mode: types.ModeConfirm, options: slices.Clone(options)}
 }
@@ -209,13 +209,14 @@ func (t *Task) message(self string) (types.Message, error) {
 func checkQuestion(r *types.Request) error {
 	if r.Schema != nil {
 		if _, err := schema.CompileInput(r.Schema); err != nil {
-			return fmt.Errorf("ma2h: Ask.Request: %w", err)
+			return within("Ask.Request", err)
 		}
 	}
-	if err := schema.CheckDefault(r); err != nil {
-		return fmt.Errorf("ma2h: Ask.DefaultOnExpire: %w", err)
+	err := schema.CheckDefault(r)
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		return invalid("Ask.DefaultOnExpire", fe.Section, "%s", fe.Problem)
 	}
-	return nil
+	return err
 }
 
 func resolversOf(list []string, self string) ([]string, error) {

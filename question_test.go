@@ -3,6 +3,7 @@ package ma2h_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -211,7 +212,7 @@ func TestATaskAndANotifyAreHeldToTheirRules(t *testing.T) {
 	})
 }
 
-// req: ENV-02 ENV-05 ENV-16 TSK-01
+// req: ENV-02 ENV-05 ENV-16 TSK-01 ENV-19 AMB-37
 func TestEveryFieldOfAQuestionReachesTheHub(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		a := shipOrHold("k")
@@ -258,17 +259,35 @@ func TestAnExpiryInThePastIsTheHubsToRefuse(t *testing.T) {
 			a.ExpiresAt = time.Now().Add(d)
 			_, err := c.Ask(t.Context(), a)
 			wants(t, err, ma2h.ErrInvalidField)
+			if !strings.Contains(err.Error(), "ExpiresAt is not ahead") {
+				t.Errorf("it does not say what is wrong: %v", err)
+			}
+		}
+		for _, d := range []time.Duration{time.Hour, -time.Hour} {
+			a := shipOrHold("k")
+			code := 422
+			if a.ExpiresAt = time.Now().Add(d); d < 0 {
+				code = 403
+			}
+			hub.Fault(ma2htest.Status(code, 1))
+			if _, err := c.Ask(t.Context(), a); err == nil || strings.Contains(err.Error(), "ExpiresAt") {
+				t.Errorf("the expiry is blamed for another fault: %v", err)
+			}
 		}
 		hub.RequireMessages(t, 0)
 	})
 }
 
 // req: ENV-12
+// report: B039
 func TestDataIsAnObject(t *testing.T) {
 	if p, err := ma2h.Data(map[string]int{"b": 1, "a": 2}); err != nil || string(p.Data) != `{"a":2,"b":1}` || p.Kind != types.PartData {
 		t.Errorf("%s %v", string(p.Data), err)
 	}
-	for _, bad := range []any{1, "x", []int{1}, nil, make(chan int), map[string]any{"x": func() {}}} {
+	for _, bad := range []any{
+		1, "x", []int{1}, nil, make(chan int), map[string]any{"x": func() {}},
+		map[string]any{"x": math.NaN()}, map[string]any{"x": []float64{math.Inf(1)}}, struct{ X float64 }{math.Inf(-1)},
+	} {
 		if _, err := ma2h.Data(bad); err == nil {
 			t.Errorf("%T was taken", bad)
 		}

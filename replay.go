@@ -135,10 +135,10 @@ func (s ActState) String() string {
 	return "invalid"
 }
 
-// Reservation is the outcome of Reserve. Token is set for ActClaimed.
+// Reservation is the outcome of Reserve.
 type Reservation struct {
-	State ActState
-	Token Token
+	State ActState // of the act now
+	Token Token    // proves the claim where State is ActClaimed
 }
 
 // maxStoreKey bounds what names an entry of a store, in bytes.

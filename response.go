@@ -80,7 +80,8 @@ func (r *Response) Answered(value string) bool {
 }
 
 // By reports whether the actor is one of the principals, such as
-// "human:alice", to the letter.
+// "human:alice", to the letter. There are no wildcards: "human:*" is a person
+// called *, and a blank, a bare name or no principal at all matches nobody.
 func (r *Response) By(principals ...string) bool {
 	d := r.detail()
 	return d != nil && r.PayloadBound() && slices.Contains(principals, d.Actor)
@@ -99,9 +100,8 @@ func (r *Response) Actor() string {
 // applied on expiry. It comes from the resolution and the actor, which are
 // signed, never from the unsigned flag of that name (§9.2).
 func (r *Response) Defaulted() bool {
-	d := r.detail()
-	return d != nil && r.PayloadBound() && r.Resolution() == Expired &&
-		d.Actor == types.ActorDefaultOnExpire && !d.Value.IsNull()
+	return r.PayloadBound() && r.Resolution() == Expired &&
+		r.Actor() == types.ActorDefaultOnExpire && !r.detail().Value.IsNull()
 }
 
 // Text is the chosen value of a select or confirm, untrusted as text. ok is
@@ -116,7 +116,8 @@ func (r *Response) Text() (value string, ok bool) {
 
 // Decode reads the object of an input answer into v, by exact member names. A
 // member that v does not have is an error, as is a Response without an object;
-// errors.Is finds ErrMalformed.
+// errors.Is finds ErrMalformed. Where a reference to a secret may stand for a
+// value, v has a types.SecretRef.
 func (r *Response) Decode(v any) error {
 	d := r.detail()
 	if d == nil || !d.Value.IsObject() {
@@ -174,7 +175,7 @@ func (r *Response) State() types.Raw {
 type Advisory struct {
 	Defaulted bool   // see Response.Defaulted for the bound sign
 	AgentID   string // the addressed agent, as the Hub wrote it
-	RunID     string
+	RunID     string // the run that asked, as the Hub wrote it
 }
 
 // Advisory returns the unsigned members.

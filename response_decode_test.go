@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ma2h/ma2h-go/internal/canon"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/types"
 )
 
@@ -17,7 +18,7 @@ const decodeBody = `{"ma2h_version":"0.3","in_reply_to":"msg_1","resolution_id":
 //
 // req: RES-01 RES-05 RES-06
 func FuzzTheTwoReadersOfAResponseAgree(f *testing.F) {
-	seeds := []string{
+	texts := []string{
 		decodeBody, `{}`, `{"agent":{}}`, `{"agent":null}`, `{"agent":[]}`, `{"agent":{"id":1}}`, `{"agent":{"id":null}}`, `{"response":null}`, `{"response":{}}`, `{"response":[]}`, `{"response":"x"}`,
 		`{"response":{"value":null}}`, `{"response":{"value":[1,{"a":"\u0000"}]}}`, `{"response":{"edited":null}}`, `{"response":{"edited":"true"}}`, `{"response":{"checklist":null}}`,
 		`{"response":{"checklist":[]}}`, `{"response":{"checklist":[{"text":"a","done":true},{"text":"b"}]}}`, `{"response":{"checklist":[null]}}`, `{"response":{"checklist":{}}}`, `{"response":{"comment":"\n\"\\😀"}}`,
@@ -25,12 +26,11 @@ func FuzzTheTwoReadersOfAResponseAgree(f *testing.F) {
 		`{"in_reply_to":[]}`, `{"Agent":null,"RESPONSE":1}`, `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1,"m":1,"n":1,"o":1,"response":{"actor":"x"}}`,
 		strings.Replace(decodeBody, `"comment":"Let's wait."`, `"checklist":[{"text":"x","done":false}]`, 1),
 	}
-	if len(seeds) < 30 {
-		f.Fatal("seeds are missing")
+	corpus := seeds.For(f)
+	for _, s := range texts {
+		corpus.Add([]byte(s))
 	}
-	for _, s := range seeds {
-		f.Add([]byte(s))
-	}
+	corpus.Counted(34)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := canon.Parse(text)
 		if err != nil {

@@ -13,8 +13,6 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-var errElsewhere = errors.New("ma2h: the delivery is of another message, or its signature does not cover the answer")
-
 // ErrOpen: the message has not ended yet. Come back later, or Wait.
 var ErrOpen = errors.New("ma2h: the message is still open")
 
@@ -37,7 +35,8 @@ type ResumeConfig struct {
 	Open func(context.Context, *Response) error
 	// Act goes on with the work, whatever the decision was: it is called for a
 	// decline and an expiry as well. Required. Its terms are those of
-	// CallbackConfig.Handle.
+	// CallbackConfig.Handle, but that without a Ledger every error of it is
+	// ErrOutcomeUnknown: the acknowledgment is spent, and no later run acts.
 	Act func(context.Context, *Response) error
 	// Note is what the human reads as the acknowledgment. Default: none.
 	Note func(*Response) string
@@ -56,9 +55,9 @@ type ResumeConfig struct {
 // Without a Ledger, on a machine that keeps nothing, the Hub's acknowledgment
 // is the claim: it is sent before the act with a mark of this run, and the
 // first one stands (§14.1). The run whose mark is on record acts; any other
-// gets ErrAlreadyActed, which then says that another run has taken it. A run that dies in between leaves its mark where the
-// human and every later run see it: the same run started again gets
-// ErrInDoubt, and nothing acts twice.
+// gets ErrAlreadyActed, which then says that another run has taken it. A run
+// that dies in between leaves its mark where the human and every later run see
+// it: the same run started again gets ErrInDoubt, and nothing acts twice.
 type Resumer struct {
 	cfg  ResumeConfig
 	pipe pipeline
@@ -97,9 +96,9 @@ func NewResumer(cfg ResumeConfig) (*Resumer, error) {
 // Delivery is a push on its way through something else, such as a job that a
 // relay has started. Header and Body may be missing: then it is pulled.
 type Delivery struct {
-	MessageID string
-	Header    http.Header
-	Body      []byte
+	MessageID string      // untrusted; may be empty where Body is there
+	Header    http.Header // of the push: MA2H-Signature is what counts
+	Body      []byte      // of the push, byte for byte
 }
 
 // Format prints the id and the size.
@@ -135,15 +134,11 @@ func (r *Resumer) Deliver(ctx context.Context, d Delivery) (*Response, error) {
 	id := d.MessageID
 	if r.cfg.Verifier != nil && len(d.Body) > 0 {
 		from, resp, err := r.cfg.Verifier.response(ctx, d.Header, d.Body)
-		switch {
-		case err == nil && resp.PayloadBound() && (id == "" || id == resp.MessageID()):
+		// What was not believed is nil, which is bound to nothing.
+		if resp.PayloadBound() && (id == "" || id == resp.MessageID()) {
 			return resp, r.act(ctx, from, resp)
-		case err == nil:
-			err = errElsewhere
-			fallthrough
-		default:
-			r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "ma2h: delivery not taken, pulling", slog.String("reason", reason(err)))
 		}
+		r.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "ma2h: delivery not taken, pulling", slog.String("reason", reason(err)))
 	}
 	if id == "" {
 		// Only a name to ask the Hub for; what counts is its answer.
@@ -161,7 +156,7 @@ func (r *Resumer) Response(ctx context.Context, resp *Response) error {
 	if r == nil || r.cfg.Client == nil {
 		return fmt.Errorf("%w: Resumer", ErrZeroValue)
 	}
-	if resp == nil || !resp.PayloadBound() {
+	if !resp.PayloadBound() {
 		return fmt.Errorf("%w: nothing to act on", ErrUnboundPayload)
 	}
 	return r.act(ctx, delivery{}, resp)

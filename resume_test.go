@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
@@ -99,7 +100,7 @@ func (u *resumeRun) from(t testing.TB, handle string) error {
 	return err
 }
 
-// req: STA-10 PUL-10
+// req: STA-10 PUL-10 SUB-16
 // report: B033 B117
 func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -135,7 +136,7 @@ func TestASecondRunResumesFromNothingButItsHandle(t *testing.T) {
 	}
 }
 
-// req: STA-09
+// req: STA-09 AMB-33
 func TestASecondRunKeepsTheOrder(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))
@@ -262,7 +263,7 @@ func TestADeliveryOfAMessageThatIsOpenIsNotActedOn(t *testing.T) {
 	}
 }
 
-// req: STA-08
+// req: STA-08 STA-01
 // report: B105 B106
 func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
@@ -302,6 +303,63 @@ func TestAStateThatDoesNotOpenIsNotActedOnAndNotRecorded(t *testing.T) {
 	u.act = with(r.sealer(t, "k1", 1), r.binding)
 	if err := u.from(t, handle); err != nil || effects != 1 {
 		t.Errorf("with the right key: %v", err)
+	}
+}
+
+// req: STA-10
+// report: B105
+func TestOpenComesBeforeAnythingIsSpent(t *testing.T) {
+	for name, ledger := range map[string]bool{"with a Ledger": true, "on a clean runner": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newResumeRig(t, ma2htest.Options{})
+			handle := r.question(t)
+			h, _ := ParseHandle(handle)
+			r.answer(t, h.MessageID, "ship")
+			var p plan
+			opened := 0
+			opening := func(s *Sealer) func(context.Context, *Response) error {
+				return func(_ context.Context, resp *Response) error {
+					opened++
+					return s.Open(resp.State(), &p, r.binding)
+				}
+			}
+			run := func(open func(context.Context, *Response) error) (*resumeRun, error) {
+				u := r.newRun(t, "100.1", func(c *ResumeConfig) {
+					if c.Open = open; ledger {
+						c.Ledger = r.store
+					}
+				})
+				u.act = func(context.Context, *Response) error {
+					if p.Step != "deploy" {
+						t.Errorf("acting on %+v", p)
+					}
+					return nil
+				}
+				return u, u.from(t, handle)
+			}
+			for _, row := range []struct {
+				open func(context.Context, *Response) error
+				want error
+			}{
+				{opening(r.sealer(t, "k2", 1)), ErrSealKeyUnknown},
+				{opening(r.sealer(t, "k1", 2)), ErrSealKey},
+				{func(context.Context, *Response) error { panic("CANARY") }, ErrActPanicked},
+			} {
+				r.store.diary()
+				if u, err := run(row.open); !errors.Is(err, row.want) || u.acts != 0 {
+					t.Errorf("%v, %d acts, want %v", err, u.acts, row.want)
+				}
+				if d, want := fmt.Sprint(r.store.diary()), map[bool]string{true: "[Lookup Reserve Release]", false: "[]"}[ledger]; d != want {
+					t.Errorf("store calls %s, want %s", d, want)
+				}
+				r.hub.RequireRequests(t, ma2htest.Ack, 0)
+			}
+			opened = 0
+			if u, err := run(opening(r.sealer(t, "k1", 1))); err != nil || u.acts != 1 || opened != 1 {
+				t.Errorf("with the right key: %v, %d acts, opened %d times", err, u.acts, opened)
+			}
+			r.hub.RequireRequests(t, ma2htest.Ack, 1)
+		})
 	}
 }
 
@@ -445,6 +503,8 @@ func TestOnACleanRunnerAClaimThatFailsActsOnNothing(t *testing.T) {
 
 // A push that verified, of a decision that is not the one on record, is not
 // claimed: the Hub's own answer counts.
+//
+// req: RES-10
 func TestOnACleanRunnerTheHubsOwnAnswerCounts(t *testing.T) {
 	r := newResumeRig(t, ma2htest.Options{})
 	h, _ := ParseHandle(r.question(t))
@@ -659,6 +719,105 @@ func TestARunAcknowledgesWhatAnEarlierOneDidAndCouldNotSay(t *testing.T) {
 		}
 	}
 	r.hub.RequireRequests(t, ma2htest.Ack, 0)
+}
+
+// Open comes before the claim where the claim cannot be taken back, and within
+// it where it can.
+//
+// req: STA-08 STA-09
+// report: B099 B105
+func TestAStateIsOpenedBeforeAnythingIsSpent(t *testing.T) {
+	for _, ledger := range []bool{true, false} {
+		r := newResumeRig(t, ma2htest.Options{})
+		handle := r.question(t)
+		h, _ := ParseHandle(handle)
+		r.answer(t, h.MessageID, "ship")
+		var failure error
+		var steps []string
+		u := r.newRun(t, "100.1", func(c *ResumeConfig) {
+			if ledger {
+				c.Ledger = r.store
+			}
+			c.Open = func(_ context.Context, resp *Response) error {
+				if !resp.Answered("ship") {
+					t.Errorf("opens %v", resp)
+				}
+				steps = append(steps, "open")
+				return failure
+			}
+		})
+		u.act = func(context.Context, *Response) error { steps = append(steps, "act"); return nil }
+		for _, failure = range []error{ErrSealTampered, ErrAlreadyActed} {
+			steps = nil
+			if err := u.from(t, handle); !errors.Is(err, failure) || fmt.Sprint(steps) != "[open]" {
+				t.Errorf("ledger %t: %v, steps %v", ledger, err, steps)
+			}
+			r.hub.RequireRequests(t, ma2htest.Ack, 0)
+		}
+		if d := fmt.Sprint(r.store.diary()); ledger && d != "[Lookup Reserve Release Lookup Reserve Release]" || !ledger && d != "[]" {
+			t.Errorf("ledger %t: store calls %s", ledger, d)
+		}
+		failure, steps = nil, nil
+		if err := u.from(t, handle); err != nil || fmt.Sprint(steps) != "[open act]" {
+			t.Errorf("ledger %t: %v, steps %v", ledger, err, steps)
+		}
+		r.hub.RequireRequests(t, ma2htest.Ack, 1)
+	}
+}
+
+// req: PUL-10
+func TestANotifyHasNothingToResumeFrom(t *testing.T) {
+	r := newResumeRig(t, ma2htest.Options{})
+	ack, err := r.client.Notify(t.Context(), Notify{Title: "Digest", IdempotencyKey: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := r.newRun(t, "100.1", func(c *ResumeConfig) { c.Ledger = r.store })
+	if err := u.from(t, ack.Handle().String()); !errors.Is(err, ErrNoAnswer) || u.acts != 0 || r.store.diary() != nil {
+		t.Errorf("%v, %d acts", err, u.acts)
+	}
+}
+
+func TestARunHasTheLeaseAndTheLoggerThatItIsGiven(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{0: DefaultLease, time.Minute: time.Minute} {
+		r := newResumeRig(t, ma2htest.Options{})
+		handle := r.question(t)
+		h, _ := ParseHandle(handle)
+		r.answer(t, h.MessageID, "ship")
+		log := &syncBuffer{}
+		u := r.newRun(t, "100.1", func(c *ResumeConfig) {
+			c.Ledger, c.Lease, c.Logger = r.store, lease, slog.New(slog.NewTextHandler(log, nil))
+			c.Verifier = trustVerifier(t, r.store)
+		})
+		u.act = func(ctx context.Context, _ *Response) error {
+			end, _ := ctx.Deadline()
+			if left := time.Until(end); left > want || left < want*8/10 {
+				t.Errorf("lease %s: the act has %s", lease, left)
+			}
+			return nil
+		}
+		// A body that is not believed is worth a line, none is not.
+		for i, body := range []string{"", "x"} {
+			if _, err := u.Deliver(t.Context(), Delivery{MessageID: h.MessageID, Body: []byte(body)}); i == 0 && err != nil || u.acts != 1 {
+				t.Errorf("%v, %d acts", err, u.acts)
+			}
+			if said := strings.Contains(log.String(), "delivery not taken"); said != (body != "") {
+				t.Errorf("a body of %q: the log says %s", body, log)
+			}
+		}
+	}
+}
+
+func TestADeliveryPrintsItsIDAndItsSize(t *testing.T) {
+	d := Delivery{MessageID: "msg_1", Header: http.Header{"Canary": {"canary"}}, Body: []byte("canary")}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if got := fmt.Sprintf(verb, d); got != "Delivery{message=msg_1 bytes=6}" {
+			t.Errorf("%s prints %s", verb, got)
+		}
+	}
+	if got := d.LogValue().String(); got != "Delivery{message=msg_1 bytes=6}" {
+		t.Errorf("logged as %s", got)
+	}
 }
 
 func TestAResponseThatWasWaitedForIsActedOnOnce(t *testing.T) {

@@ -124,7 +124,7 @@ func NewSealer(cfg SealerConfig) (*Sealer, error) {
 		}
 		ak, err := newAgentKey(k, cfg.AgentID)
 		if err != nil {
-			return nil, fmt.Errorf("ma2h: SealerConfig.%s: %w", field, err)
+			return nil, within("SealerConfig."+field, err)
 		}
 		s.keys = append(s.keys, ak)
 	}
@@ -211,15 +211,13 @@ func (s *Sealer) Open(state types.Raw, v any, b Binding) error {
 	if err := b.valid(s.agentID); err != nil {
 		return err
 	}
-	sealed, plain, err := splitState(state)
-	if err != nil {
-		return err
-	}
+	sealed, plain := splitState(state)
 	if strings.HasPrefix(sealed, sealForeign+".") {
-		if plain, err = s.openForeign(sealed, plain); err != nil {
+		text, err := s.openForeign(sealed, plain)
+		if err != nil {
 			return err
 		}
-		return decodeState(plain, dst)
+		return decodeState(text, dst)
 	}
 	t, err := parseSealToken(sealed)
 	if err != nil {

@@ -50,7 +50,7 @@ func (b Binding) Until(t time.Time) Binding {
 
 func (b Binding) valid(agentID string) error {
 	switch {
-	case b.agentID == "" || b.agentID != agentID:
+	case b.agentID != agentID:
 		return fmt.Errorf("%w: its agent id is not the Sealer's", ErrSealBinding)
 	case b.key == "":
 		return fmt.Errorf("%w: it has no idempotency key", ErrSealBinding)

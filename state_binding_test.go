@@ -39,6 +39,7 @@ func TestStateOpensOnlyForWhatItWasSealedFor(t *testing.T) {
 	}
 }
 
+// req: STA-06
 func TestTwoQuestionsOfOneAgentCannotSwapState(t *testing.T) {
 	s := newTestSealer(t)
 	a, b := Bind(sealAgent, "a"), Bind(sealAgent, "b")
@@ -57,6 +58,7 @@ func TestABindingIsAValue(t *testing.T) {
 	mustOpenPlan(t, s, mustSeal(t, s, sealedPlan, sealBinding.With("a", "b", "c", "one")), one)
 }
 
+// report: B106
 func TestStateExpiresAtItsVerySecond(t *testing.T) {
 	expiry := sealEpoch.Add(time.Hour)
 	for name, mode := range sealModes {
@@ -94,6 +96,7 @@ func TestAnExpiryThatIsNotAheadIsRefusedAtSeal(t *testing.T) {
 	if state, err := slow.Seal(sealedPlan, sealBinding.Until(time.Unix(0, 0))); state != nil || !errors.Is(err, ErrSealExpired) {
 		t.Fatalf("Seal = %s, %v", string(state), err)
 	}
+	mustOpenPlan(t, slow, mustSeal(t, slow, sealedPlan, sealBinding.Until(time.Unix(1, 0))), sealBinding)
 	mustOpenPlan(t, s, mustSeal(t, s, sealedPlan, sealBinding.Until(sealEpoch.Add(time.Second))), sealBinding)
 	mustOpenPlan(t, s, mustSeal(t, s, sealedPlan, sealBinding.Until(time.Unix(latestExpiry, 0))), sealBinding)
 	state, err := s.Seal(sealedPlan, sealBinding.Until(time.Unix(latestExpiry+1, 0)))

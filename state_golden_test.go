@@ -179,6 +179,7 @@ func TestAForeignTokenOfAnotherShapeIsRefused(t *testing.T) {
 		{"tag of 17 bytes", join(p[0], p[1], p[2], sealBase64.EncodeToString(make([]byte, 17))), ErrSealMalformed},
 		{"iv of 11 bytes", join(p[0], sealBase64.EncodeToString(make([]byte, 11)), p[2], p[3]), ErrSealMalformed},
 		{"iv of 16 bytes", join(p[0], sealBase64.EncodeToString(make([]byte, 16)), p[2], p[3]), ErrSealMalformed},
+		{"a ciphertext that is no base64", join(p[0], p[1], "!"+p[2], p[3]), ErrSealMalformed},
 		{"no ciphertext", join(p[0], p[1], "", p[3]), ErrSealTampered},
 		{"padding", token + "==", ErrSealMalformed},
 		{"a line end", token + `\n`, ErrSealMalformed},

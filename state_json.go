@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"reflect"
 
@@ -25,20 +24,18 @@ const maxStateSealed = 1 << 20
 // way: the message, its response, the state and what a later minor may add.
 const maxLegibleDepth = limits.MaxDepth - 8
 
-// splitState reads the state object. A member besides the two would be
-// unauthenticated text in authenticated company.
-func splitState(state types.Raw) (sealed string, plain []byte, err error) {
-	if len(state) > maxStateSealed || strict.Scan(state) != nil {
-		return "", nil, ErrSealMalformed
-	}
+// splitState reads the state object. The token is empty, which is no token,
+// for what is none. A member besides the two would be unauthenticated text in
+// authenticated company.
+func splitState(state types.Raw) (sealed string, plain []byte) {
 	var w struct {
 		Plain  jsontext.Value `json:"plain"`
-		Sealed *string        `json:"sealed"`
+		Sealed string         `json:"sealed"`
 	}
-	if err := json.Unmarshal(state, &w, json.RejectUnknownMembers(true)); err != nil || w.Sealed == nil {
-		return "", nil, ErrSealMalformed
+	if len(state) > maxStateSealed || strict.Scan(state) != nil || json.Unmarshal(state, &w, json.RejectUnknownMembers(true)) != nil {
+		return "", nil
 	}
-	return *w.Sealed, w.Plain, nil
+	return w.Sealed, w.Plain
 }
 
 func stateError(problem string) error {
@@ -69,11 +66,8 @@ func legible(text []byte) ([]byte, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	for {
 		tok, err := dec.ReadToken()
-		if err == io.EOF {
-			break
-		}
 		if err != nil {
-			return nil, stateError("has no JSON form")
+			break // the end, since text has been scanned
 		}
 		if dec.StackDepth() > maxLegibleDepth {
 			return nil, stateError(fmt.Sprintf("is nested deeper than %d levels, in Readable mode", maxLegibleDepth))
@@ -82,21 +76,20 @@ func legible(text []byte) ([]byte, error) {
 			continue
 		}
 		lit := tok.String()
-		double, err := canon.Canonicalize([]byte(lit))
-		if err != nil || !sameNumber(lit, string(double)) {
+		double, _ := canon.Canonicalize([]byte(lit)) // within the doubles, by the same scan
+		if !sameNumber(lit, string(double)) {
 			return nil, stateError("has a number that a double does not carry exactly, in Readable mode")
 		}
 	}
 	return canon.Canonicalize(text)
 }
 
-func sameNumber(a, b string) bool {
-	if a == b {
-		return true
-	}
-	x, ok := new(big.Rat).SetString(a)
-	y, ok2 := new(big.Rat).SetString(b)
-	return ok && ok2 && x.Cmp(y) == 0
+// sameNumber compares a number with a double. big refuses exponents that no
+// double has.
+func sameNumber(literal, double string) bool {
+	x, ok := new(big.Rat).SetString(literal)
+	y, _ := new(big.Rat).SetString(double)
+	return ok && x.Cmp(y) == 0
 }
 
 // decodeState decodes into a fresh value, so that a text which fails halfway

@@ -46,6 +46,7 @@ func TestWhatIsSealedIsWhatIsOpened(t *testing.T) {
 	}
 }
 
+// report: B039
 func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 	fat := func(n int) any { return map[string]string{"s": strings.Repeat("x", n-len(`{"s":""}`))} }
 	deep := func(n int) any { return types.Raw(strings.Repeat(`{"a":`, n-1) + "{}" + strings.Repeat("}", n-1)) }
@@ -55,7 +56,6 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 		encrypts bool // Sealed when encrypted.
 		legible  bool // Sealed when readable.
 	}{
-		// report: B039
 		{"NaN", map[string]any{"x": math.NaN()}, false, false},
 		{"+Inf", struct{ X float64 }{math.Inf(1)}, false, false},
 		{"-Inf", []any{math.Inf(-1)}, false, false},
@@ -78,6 +78,7 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 		{"2^53", map[string]int64{"x": 1 << 53}, true, true},
 		{"2^53+1", map[string]int64{"x": 1<<53 + 1}, true, false},
 		{"a decimal of many digits", types.Raw(`{"x":[0.12345678901234567890]}`), true, false},
+		{"a decimal that underflows far", types.Raw(`{"x":1e-1000000000}`), true, false},
 		{"a decimal that underflows", types.Raw(`{"x":1e-99999}`), true, false},
 		{"numbers in another spelling", types.Raw(`{"x":[1.50, 10e1, -0, 1E+2]}`), true, true},
 	} {
@@ -103,6 +104,7 @@ func TestWhatCannotBeSealedIsRefusedAndNothingReturned(t *testing.T) {
 	}
 }
 
+// req: STA-01
 func TestWhatIsNoSealedStateIsMalformed(t *testing.T) {
 	s := newTestSealer(t)
 	state := mustSeal(t, s, sealedPlan, sealBinding)
@@ -127,6 +129,19 @@ func TestWhatIsNoSealedStateIsMalformed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { mustRefuse(t, s, types.Raw(text), sealBinding, ErrSealMalformed) })
 	}
+}
+
+func TestWhatCannotBeSealedSaysWhereItsTypeIs(t *testing.T) {
+	_, err := newTestSealer(t).Seal(map[string]any{"x": make(chan int)}, sealBinding)
+	if err == nil || !strings.Contains(err.Error(), "see Go type chan int") {
+		t.Error(err)
+	}
+}
+
+func TestAReadableTokenWithoutItsTextIsMalformed(t *testing.T) {
+	s := newTestSealer(t, sealModes["readable"])
+	token := sealedText(t, mustSeal(t, s, sealedPlan, sealBinding))
+	mustRefuse(t, s, types.Raw(`{"sealed":"`+token+`"}`), sealBinding, ErrSealMalformed)
 }
 
 func TestOpenLooksAtOneMebibyteAtMost(t *testing.T) {

@@ -113,6 +113,29 @@ func TestASealKeyIsReadInOneWayOnly(t *testing.T) {
 	}
 }
 
+func TestAnIdOfASealKeyIsOfItsAlphabet(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+	for c := range 256 {
+		k := SealKeyRaw(string([]byte{byte(c)}), sealKeyBytes(1))
+		if ok := strings.IndexByte(alphabet, byte(c)) >= 0; (k.err == nil) != ok {
+			t.Errorf("%q: %v", byte(c), k.err)
+		}
+	}
+}
+
+func TestASealKeyThatIsRefusedSaysWhatItShouldBe(t *testing.T) {
+	std := base64.StdEncoding.EncodeToString(sealKeyBytes(1))
+	for want, k := range map[string]SealKey{
+		"is not 32 bytes in standard base64 with padding (44 characters)": SealKeyBase64("k", std[:42]+"!="),
+		"is not hexadecimal": SealKeyHex("k", "x"),
+		"is 1 bytes, not 32": SealKeyHex("k", "00"),
+	} {
+		if k.err == nil || k.err.Error() != want || k.String() != "SealKey(invalid)" {
+			t.Errorf("%v, not %s; prints %s", k.err, want, k)
+		}
+	}
+}
+
 func TestASealerRefusesABadConfiguration(t *testing.T) {
 	key := SealKeyRaw("k", sealKeyBytes(1))
 	for _, row := range []struct {
@@ -178,7 +201,8 @@ func TestASealKeyThatIsAlsoTheCallbackKeyIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newTestSealer(t, withSealKeys(SealKeyRaw("k1", sealKeyBytes(7)), SealKeyRaw("k2", key), SealKeyRaw("k3", []byte(ascii)), SealKeyRaw("k4", sealKeyBytes('='))))
+	short := []byte("s" + strings.Repeat(" ", 31))
+	s := newTestSealer(t, withSealKeys(SealKeyRaw("k5", short), SealKeyRaw("k1", sealKeyBytes(7)), SealKeyRaw("k2", key), SealKeyRaw("k3", []byte(ascii)), SealKeyRaw("k4", sealKeyBytes('='))))
 	for _, row := range []struct {
 		name   string
 		secret []byte
@@ -195,6 +219,9 @@ func TestASealKeyThatIsAlsoTheCallbackKeyIsFound(t *testing.T) {
 		{"hex", []byte(hex.EncodeToString(key)), true},
 		{"hex in capitals, spaced", []byte(" " + strings.ToUpper(hex.EncodeToString(key)) + "\t"), true},
 		{"one text, read raw here and as base64 there", decoded, true},
+		{"one character and blanks", []byte("s"), true},
+		{"base64 and what is none", []byte(std[:43] + "!!"), false},
+		{"hex and what is none", []byte(hex.EncodeToString(key) + "zz"), false},
 		{"another key", sealKeyBytes(8), false},
 		{"a part of the key", key[:31], false},
 		{"base64 of another key", []byte(base64.StdEncoding.EncodeToString(sealKeyBytes(8))), false},

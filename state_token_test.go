@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/ma2h/ma2h-go/internal/canon"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// req: STA-02
+// req: STA-02 STA-01
 // report: B106
 func TestAnyEditedByteOfASealedStateIsRefused(t *testing.T) {
 	for name, mode := range sealModes {
@@ -59,6 +60,7 @@ func refuseWithSentinel(t *testing.T, s *Sealer, state types.Raw, b Binding) {
 	t.Fatalf("Open(%q): %v, not a seal error", []byte(state), err)
 }
 
+// report: B106
 func TestATokenHeaderIsAuthenticated(t *testing.T) {
 	k1, k2 := SealKeyRaw("k1", sealKeyBytes(1)), SealKeyRaw("k2", sealKeyBytes(2))
 	for name, mode := range sealModes {
@@ -103,6 +105,16 @@ func TestAReadableTextCannotBeGivenToAnEncryptedToken(t *testing.T) {
 	for _, plain := range []string{`{"step":3,"image":"app:1.4"}`, `{}`, `null`} {
 		mustRefuse(t, s, types.Raw(`{"plain":`+plain+`,"sealed":"`+token+`"}`), sealBinding, ErrSealMalformed)
 	}
+}
+
+// What is no token is none whatever key it names.
+func TestATokenOfAnotherFormIsMalformedBeforeItsKeyIsLookedFor(t *testing.T) {
+	s := newTestSealer(t)
+	parts := strings.Split(sealedText(t, mustSeal(t, s, sealedPlan, sealBinding)), ".")
+	for _, payload := range []string{"!", "A", parts[4] + "="} {
+		mustRefuse(t, s, types.Raw(`{"sealed":"`+strings.Join([]string{parts[0], "unknown", parts[2], parts[3], payload}, ".")+`"}`), sealBinding, ErrSealMalformed)
+	}
+	mustRefuse(t, s, types.Raw(`{"sealed":"`+strings.Join([]string{parts[0], "unknown", parts[2], parts[3], parts[4]}, ".")+`"}`), sealBinding, ErrSealKeyUnknown)
 }
 
 // report: B102
@@ -179,52 +191,142 @@ func TestAFailingRandomSourceIsAnError(t *testing.T) {
 	mustOpenPlan(t, s, mustSeal(t, s, sealedPlan, sealBinding), sealBinding)
 }
 
-// FuzzOpen checks that an opened state is the sealed one: whatever opens says,
-// as JSON, exactly what a golden file says.
+// sealRefusal fails unless err is exactly one of the seal errors and quotes
+// nothing of the state.
+func sealRefusal(t *testing.T, err error) {
+	t.Helper()
+	n := 0
+	for _, s := range sealErrors {
+		if errors.Is(err, s) {
+			n++
+		}
+	}
+	if n != 1 || strings.Contains(err.Error(), canary) || len(err.Error()) > 200 {
+		t.Fatalf("refused with %v, which is %d of the seal errors", err, n)
+	}
+}
+
+func sameJSON(a, b []byte) bool {
+	x, errX := canon.Canonicalize(a)
+	y, errY := canon.Canonicalize(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// FuzzOpen checks that an opened state is a sealed one under the binding that it
+// was sealed with: whatever opens says, as JSON, exactly what a golden file
+// says, and is bound to what that file is bound to.
 func FuzzOpen(f *testing.F) {
 	vectors := loadSealVectors(f)
-	seeds := 0
+	corpus := seeds.For(f)
 	for _, v := range vectors {
-		for _, seed := range [][]byte{
-			v.State,
+		fact := strings.Join(v.Facts, "")
+		corpus.Add([]byte(v.State), v.AgentID, v.IdempotencyKey, fact)
+		corpus.Add([]byte(v.State), v.AgentID, v.IdempotencyKey+fact, "")
+		corpus.Add([]byte(v.State), v.AgentID, canary, fact)
+		corpus.Add([]byte(v.State), "", "", "")
+		for _, edited := range [][]byte{
 			bytes.Replace(v.State, []byte(`"sealed"`), []byte(` "sealed" `), 1),
 			bytes.Replace(v.State, []byte("e"), []byte(`\u0065`), 1),
 			bytes.Replace(v.State, []byte(".x."), []byte(".r."), 1),
+			bytes.Replace(v.State, []byte(`"sealed":"`), []byte(`"sealed":"CANARY`), 1),
+			bytes.Replace(v.State, []byte(`{`), []byte(`{"CANARY":1,`), 1),
 			v.State[:len(v.State)/2],
 		} {
-			f.Add(seed)
-			seeds++
+			corpus.Add(edited, v.AgentID, v.IdempotencyKey, fact)
 		}
 	}
-	if want := 5 * goldenSealed; seeds != want {
-		f.Fatalf("%d seeds, want %d", seeds, want)
-	}
+	corpus.Counted(10 * goldenSealed)
 	sealers := make([]*Sealer, len(vectors))
 	for i, v := range vectors {
 		sealers[i] = v.sealer(f)
 	}
-	f.Fuzz(func(t *testing.T, state []byte) {
+	f.Fuzz(func(t *testing.T, state []byte, agent, key, fact string) {
+		given := Bind(agent, key)
+		if fact != "" {
+			given = given.With(fact)
+		}
 		for i, v := range vectors {
-			var out types.Raw
-			if err := sealers[i].Open(state, &out, v.binding()); err != nil {
-				if out != nil {
-					t.Fatalf("refused with %v, yet something was decoded", err)
+			for _, b := range []Binding{v.binding(), given} {
+				var out types.Raw
+				if err := sealers[i].Open(state, &out, b); err != nil {
+					if sealRefusal(t, err); out != nil {
+						t.Fatalf("refused with %v, yet something was decoded", err)
+					}
+					continue
 				}
-				continue
+				// Files share keys and bindings: any of them may have opened. A
+				// token of other agents is bound to nothing.
+				known := false
+				for _, w := range vectors {
+					bound := w.Mode == "foreign" || bytes.Equal(b.encode(), w.binding().encode())
+					known = known || bound && sameJSON(state, w.State)
+				}
+				if !known {
+					t.Fatalf("an edited state opened, or under another binding: %q", state)
+				}
 			}
-			got, err := canon.Canonicalize(state)
-			if err != nil {
-				t.Fatal(err)
+		}
+	})
+}
+
+// Whatever is sealed opens as it was, for its agent, question and facts alone,
+// and an edit of any byte fails or changes nothing.
+//
+// report: B106, B114
+func FuzzASealedStateOpensOnlyForWhatItWasSealedFor(f *testing.F) {
+	modes := []string{"encrypted", "deterministic", "readable"}
+	corpus := seeds.For(f)
+	for i, plain := range []string{
+		`{}`, `{"step":3,"image":"app:1.4"}`, `{"text":"CANARY"}`, `{"n":9007199254740993}`, `{"n":[1e21,-0.5,1e-7,-0]}`, `{"a":{"b":{"c":[null,true]}}}`,
+		` {"z":1,"a":"\u00e9\ud83d\ude00"} `, `{"CANARY":1,"CANARY":2}`, `["CANARY"]`, `{"s":"\ud800"}`, "{\"s\":\"\xff\"}", `{"n":1e400}`, strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60), ``, `null`,
+	} {
+		corpus.Add(uint8(i), []byte(plain), "ship-1.4", "digest", uint16(i*7), byte(1))
+		corpus.Add(uint8(i+1), []byte(plain), "k", "", uint16(i*11), byte(0x20))
+	}
+	corpus.Add(uint8(0), []byte(`{}`), "", "", uint16(0), byte(0))
+	corpus.Counted(31)
+	sealers, strangers := make([]*Sealer, len(modes)), make([]*Sealer, len(modes))
+	for i, mode := range modes {
+		sealers[i] = newTestSealer(f, sealModes[mode])
+		strangers[i] = newTestSealer(f, sealModes[mode], func(c *SealerConfig) { c.AgentID = "another" })
+	}
+	f.Fuzz(func(t *testing.T, mode uint8, plain []byte, key, fact string, at uint16, flip byte) {
+		s, stranger := sealers[int(mode)%len(modes)], strangers[int(mode)%len(modes)]
+		b := Bind(sealAgent, key).With(fact)
+		state, err := s.Seal(types.Raw(plain), b)
+		if err != nil {
+			_, field := errors.AsType[*types.FieldError](err)
+			if !field && !errors.Is(err, ErrSealBinding) || state != nil || strings.Contains(err.Error(), canary) {
+				t.Fatalf("%q is not sealed: %v", plain, err)
 			}
-			// Files share keys and bindings: any of them may have opened.
-			known := false
-			for _, w := range vectors {
-				want, err := canon.Canonicalize(w.State)
-				known = known || err == nil && bytes.Equal(got, want)
+			return
+		}
+		var out types.Raw
+		if err := s.Open(state, &out, b); err != nil || !sameJSON(out, plain) {
+			t.Fatalf("%q opens as %q, %v", plain, out, err)
+		}
+		refused := func(s *Sealer, state types.Raw, b Binding, want error) {
+			out := types.Raw("untouched")
+			if err := s.Open(state, &out, b); !errors.Is(err, want) || string(out) != "untouched" {
+				t.Fatalf("%q: got %q and %v, want %v", plain, out, err, want)
 			}
-			if !known {
-				t.Fatalf("an edited state opened: %q", state)
+		}
+		refused(s, state, Bind(sealAgent, key+"x").With(fact), ErrSealBinding)
+		refused(s, state, Bind(sealAgent, key).With(fact+"x"), ErrSealBinding)
+		refused(s, state, Bind(sealAgent, key+fact), ErrSealBinding)
+		refused(s, state, Bind(sealAgent, key).With(fact, ""), ErrSealBinding)
+		refused(s, state, Bind("another", key).With(fact), ErrSealBinding)
+		refused(stranger, state, Bind("another", key).With(fact), ErrSealKey)
+
+		edited := bytes.Clone(state)
+		edited[int(at)%len(edited)] ^= flip
+		out = nil
+		if err := s.Open(edited, &out, b); err != nil {
+			if sealRefusal(t, err); out != nil {
+				t.Fatal("a refused state was decoded")
 			}
+		} else if !sameJSON(edited, state) || !sameJSON(out, plain) {
+			t.Fatalf("%q opens as %q", edited, out)
 		}
 	})
 }

@@ -205,6 +205,57 @@ func TestAKeptConnectionThatDiesUnderASubmitMakesOneMessage(t *testing.T) {
 	}
 }
 
+// A key that nobody gave is made once for a question, and anew for the next.
+//
+// req: SUB-15
+// report: B016
+func TestAKeyOfOurOwnIsTheSameInEachAttempt(t *testing.T) {
+	typed := ask("")
+	for name, once := range map[string]func(context.Context, *ma2h.Client) error{
+		"Approve": func(ctx context.Context, c *ma2h.Client) error {
+			v, err := c.Approve(ctx, ma2h.Approval{Title: "Drop table users?", By: []string{alice}})
+			if err == nil && !v.Approved() {
+				err = errors.New("not approved")
+			}
+			return err
+		},
+		"AskFor": func(ctx context.Context, c *ma2h.Client) error {
+			_, err := ma2h.AskFor[held](ctx, c, typed)
+			return err
+		},
+	} {
+		bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+			for n := range 2 {
+				hub.Fault(ma2htest.LoseAck(2))
+				go func() {
+					m, err := hub.Next(t.Context())
+					if err == nil && name == "Approve" {
+						err = hub.Answer(m.ID, "approve", ma2htest.By(alice))
+					} else if err == nil {
+						err = hub.Answer(m.ID, held{Reason: "risk", Hours: 1}, ma2htest.By(alice))
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}()
+				if err := once(t.Context(), c); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				hub.RequireMessages(t, n+1)
+			}
+			sent := attempts(t, hub)
+			if len(sent) != 2 || len(sent[""]) != 0 {
+				t.Fatalf("%s: %d keys", name, len(sent))
+			}
+			for key, all := range sent {
+				if len(all) != 3 || !bytes.Equal(all[0], all[1]) || !bytes.Equal(all[0], all[2]) {
+					t.Errorf("%s: %d attempts under %s, or not of the same bytes", name, len(all), key)
+				}
+			}
+		})
+	}
+}
+
 // report: B022
 // req: SUB-06
 func TestManySendersOfOneQuestionGetOneId(t *testing.T) {
@@ -236,7 +287,7 @@ func TestManySendersOfOneQuestionGetOneId(t *testing.T) {
 }
 
 // report: B019
-// req: SUB-07
+// req: SUB-07 SUB-12
 func TestAConflictIsFinalAndTheKeyStaysWithTheFirst(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
 		mustAsk(t, c, shipOrHold("k"))

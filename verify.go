@@ -38,12 +38,13 @@ var (
 // VerifierConfig says whom a Verifier believes. The zero value of an optional
 // field means the default that the field documents.
 type VerifierConfig struct {
-	// Keys verify pushed Responses (§9.2), DirectiveKeys directives (§9.7),
-	// AckKeys pushed acknowledgments (§14.4). At least one ring is required;
-	// one purpose never borrows another's keys.
-	Keys          KeyRing
+	// Keys verify pushed Responses (§9.2). At least one of the three rings is
+	// required; one purpose never borrows another's keys.
+	Keys KeyRing
+	// DirectiveKeys verify directives, pushed or drained (§9.7).
 	DirectiveKeys KeyRing
-	AckKeys       KeyRing
+	// AckKeys verify pushed acknowledgments (§14.4).
+	AckKeys KeyRing
 	// CallbackURL is the public URL that the Hub pushes to, byte for byte as
 	// it was given to the Hub. It is under the signature and never taken from
 	// a request. Required with Keys.
@@ -54,7 +55,8 @@ type VerifierConfig struct {
 	Replay ReplayStore
 	// Window is how far a signature's time may be from now, both sides
 	// inclusive. Default: 120 s, which is also the most: the Hub signs for no
-	// longer (§9.2).
+	// longer (§9.2). An Inbox narrows it to the replay_window_seconds that its
+	// Hub advertises (§9.7).
 	Window time.Duration
 	// MaxBody bounds a delivery in bytes. Default: 1 MiB.
 	MaxBody int
@@ -78,6 +80,7 @@ type Verifier struct {
 	cfg      VerifierConfig
 	callback string
 	received time.Time
+	narrow   time.Duration // what a Hub asks for below cfg.Window; zero: nothing
 	scratch  *sync.Pool
 }
 
@@ -107,7 +110,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		return nil, bad("AgentID", "§9.1", "has a control character")
 	case cfg.Replay == nil:
 		return nil, bad("Replay", "§9.2", "is required")
-	case cfg.Window < 0 || cfg.Window > limits.ReplayWindow || cfg.Window < time.Second:
+	case cfg.Window > limits.ReplayWindow || cfg.Window < time.Second:
 		return nil, bad("Window", "§9.2", "is %s, not 1s to %s; a delivery that waited is verified with ReceivedAt", cfg.Window, limits.ReplayWindow)
 	case cfg.MaxBody < 0:
 		return nil, bad("MaxBody", "§8.6", "is %d", cfg.MaxBody)
@@ -118,9 +121,9 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		}
 	}
 	for field, ring := range map[string]KeyRing{"Keys": cfg.Keys, "DirectiveKeys": cfg.DirectiveKeys, "AckKeys": cfg.AckKeys} {
-		if ring.source == nil && len(ring.keys) > 0 {
-			if err := checkKeys(ring.keys, cfg.Sealer); err != nil {
-				return nil, fmt.Errorf("ma2h: VerifierConfig.%s: %w", field, err)
+		if len(ring.keys) > 0 {
+			if err := checkKeys("VerifierConfig."+field, ring.keys, cfg.Sealer); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -138,6 +141,14 @@ func (v *Verifier) ReceivedAt(t time.Time) *Verifier {
 	}
 	out := *v
 	out.received = t
+	return &out
+}
+
+// within returns a Verifier whose window is no wider than d, zero being no
+// bound.
+func (v *Verifier) within(d time.Duration) *Verifier {
+	out := *v
+	out.narrow = d
 	return &out
 }
 
@@ -287,8 +298,12 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 		at = v.received
 	}
 	t := time.Unix(sig.Unix, 0)
-	if off := at.Truncate(time.Second).Sub(t); off > v.cfg.Window || off < -v.cfg.Window {
-		return delivery{}, none, fmt.Errorf("%w: off by %s, over %s", ErrStale, off, v.cfg.Window)
+	window := v.cfg.Window
+	if v.narrow > 0 {
+		window = min(window, v.narrow)
+	}
+	if off := at.Truncate(time.Second).Sub(t); off > window || off < -window {
+		return delivery{}, none, fmt.Errorf("%w: off by %s, over %s", ErrStale, off, window)
 	}
 	// The body's own version: the signature binds it (§10).
 	version, err := signed.Version(doc)
@@ -323,7 +338,8 @@ func (v *Verifier) verify(ctx context.Context, ring KeyRing, ringName string, ki
 	for i := range keys {
 		if keys[i].valid(at) && keys[i].verify(text, sig.V1) {
 			// A signature dated ahead can be presented for longer than one
-			// window after it was first seen.
+			// window after it was first seen; what a Hub asks for may change
+			// meanwhile, so the claim is kept for the whole one.
 			keep := max(t.Sub(now), 0) + v.cfg.Window + time.Second
 			return delivery{jti: "jti\x00" + ringName + "\x00" + v.cfg.AgentID + "\x00" + sig.JTI, keep: keep, bound: row.BindsPayload()}, doc, nil
 		}

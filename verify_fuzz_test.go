@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/ma2h/ma2h-go"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 )
 
 // genuine are deliveries whose every edit must fail or change nothing that the
@@ -126,13 +127,12 @@ func TestEveryOtherByteInADeliveryFailsOrChangesNothing(t *testing.T) {
 // report: B034 B036 B037
 func FuzzAnEditOfAGenuineDeliveryFailsOrChangesNothing(f *testing.F) {
 	all := genuine(f)
-	seeds := 0
+	corpus := seeds.For(f)
 	add := func(i int, body, head string) {
 		if body == "" && head == "" {
 			f.Fatal("an empty seed")
 		}
-		seeds++
-		f.Add(i, []byte(body), head)
+		corpus.Add(i, []byte(body), head)
 	}
 	for i, g := range all {
 		add(i, g.body, g.head)
@@ -152,9 +152,7 @@ func FuzzAnEditOfAGenuineDeliveryFailsOrChangesNothing(f *testing.F) {
 			}
 		}
 	}
-	if want := len(all) * (11 + len(all) - 1); seeds != want || seeds < 70 {
-		f.Fatalf("%d seeds, want %d", seeds, want)
-	}
+	corpus.Counted(len(all) * (11 + len(all) - 1))
 	v := trustVerifier(f, openReplay{})
 	f.Fuzz(func(t *testing.T, i int, body []byte, head string) {
 		if i < 0 || i >= len(all) {
@@ -242,9 +240,15 @@ func TestForgedDeliveriesLeaveTheStoreEmptyAndTheHeapFlat(t *testing.T) {
 }
 
 func FuzzAnyBytesAreRefusedWithOneOfTheSentinels(f *testing.F) {
-	f.Add([]byte(trustBody), "t=1749050910,jti=j,v1="+strings.Repeat("A", 43))
-	f.Add([]byte(`{"ma2h_version":"0.3"}`), "t=0,jti=,v1=")
-	f.Add([]byte("\xff"), "")
+	corpus := seeds.For(f)
+	now, mac := fmt.Sprint(trustUnix), strings.Repeat("A", 43)
+	for i, head := range []string{
+		"t=" + now + ",jti=j,v1=" + mac, "t=" + now + ",jti=j,v1=" + mac + ",v1=" + mac + "=", "MA2H-Signature: t=" + now + ",jti=j,v1=" + mac, "t=" + now + "9,jti=j,v1=" + mac,
+		"t=0,jti=,v1=", "t=" + now + ",jti=j", "v1=" + mac, "t=" + now + ",t=" + now + ",jti=j,v1=" + mac, "", "\x00",
+	} {
+		corpus.Add([]byte([]string{trustBody, trustDirective, trustAck, strings.Replace(trustBody, "0.3", "0.2", 1), `{"ma2h_version":"0.9"}`, "\xff", `{`, ``}[i%8]), head)
+	}
+	corpus.Counted(10)
 	v := trustVerifier(f, openReplay{}, func(c *VerifierConfig) {
 		c.AllowUnboundPayload = true
 		c.Now = func() time.Time { return time.Unix(trustUnix, 0) }

@@ -71,8 +71,8 @@ func present(t testing.TB, v *Verifier, kind, head string, body []byte) error {
 }
 
 // req: SIG-01 SIG-02 SIG-03 SIG-04 SIG-05 SIG-06 SIG-07 SIG-08 SIG-09 SIG-10 SIG-12 SIG-13 SIG-14
-// req: SGR-01 SGR-02 SGR-03 SGR-04 SGD-01 SGA-01 CTX-R2 CTX-R3 CTX-D CTX-A KEY-01 RPL-02 FH-17 HND-10
-// req: VER-01 VER-02 VER-03 VER-04
+// req: SGR-01 SGR-02 SGR-03 SGR-04 SGD-01 SGA-01 CTX-R2 CTX-R3 CTX-D CTX-A KEY-01 RPL-02 FH-17
+// req: HND-10 VER-01 VER-02 VER-03 VER-04 AMB-01 AMB-02 dp-001 dp-003 dp-005 dp-006 dp-008 dp-009
 // report: B034 B036 B037 B045 B046 B051 B052 B054 B055 B057 B058 B067 B072
 func TestEveryVectorGetsItsVerdictFromTheVerifier(t *testing.T) {
 	want := map[string]error{
@@ -112,7 +112,7 @@ func TestEveryVectorGetsItsVerdictFromTheVerifier(t *testing.T) {
 	}
 }
 
-// req: SIG-10 SIG-11
+// req: SIG-10 SIG-11 AMB-39
 // report: B055
 func TestTheWindowIsClosedOnBothSides(t *testing.T) {
 	for _, window := range []time.Duration{0, 120 * time.Second, 30 * time.Second, time.Second} {
@@ -172,7 +172,7 @@ func TestADeliveryThatWaitedIsJudgedByWhenItCameIn(t *testing.T) {
 	refusedAs(t, err, ErrStale)
 }
 
-// req: SIG-11 HND-02
+// req: SIG-11 HND-02 AMB-39
 // report: B070
 func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 	good := VerifierConfig{Keys: Keys(HMACKey(trustSecret)), CallbackURL: trustURL, AgentID: trustAgent, Replay: openReplay{}}
@@ -184,6 +184,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 		{"an empty ring", "Keys", func(c *VerifierConfig) { c.Keys = Keys() }},
 		{"no agent id", "AgentID", func(c *VerifierConfig) { c.AgentID = "" }},
 		{"an agent id of 513 bytes", "AgentID", func(c *VerifierConfig) { c.AgentID = strings.Repeat("a", limits.MaxIDLen+1) }},
+		{"an agent id with a line end", "AgentID", func(c *VerifierConfig) { c.AgentID = "deploybot\ndev" }},
 		{"no replay store", "Replay", func(c *VerifierConfig) { c.Replay = nil }},
 		{"a negative window", "Window", func(c *VerifierConfig) { c.Window = -time.Second }},
 		{"a window below a second", "Window", func(c *VerifierConfig) { c.Window = time.Second - 1 }},
@@ -221,7 +222,7 @@ func TestAVerifierRefusesABadConfiguration(t *testing.T) {
 	}
 }
 
-// req: SIG-03
+// req: SIG-03 GO-06
 // report: B061
 func TestASecondHeaderLineIsRefusedInEitherOrder(t *testing.T) {
 	good := hubSigner{}.value(t, "response", trustBody, trustUnix, "j")
@@ -303,10 +304,76 @@ func TestTheBoundOnABodyIsInclusive(t *testing.T) {
 	refusedAs(t, err, ErrMalformed)
 }
 
+// Each refusal says what it is about, and nothing of the content.
+func TestAMalformedDeliverySaysWhatIsWrong(t *testing.T) {
+	for name, row := range map[string]struct {
+		old, with string
+		genuine   bool // the signature is of what is sent
+		says      string
+	}{
+		"too long":             {`}}`, `}}` + strings.Repeat(" ", 1<<20), false, "bytes, over 1048576"},
+		"no JSON":              {`}}`, `}`, false, "not valid JSON at byte"},
+		"no version":           {`"ma2h_version":"0.3",`, ``, false, "ma2h_version"},
+		"no message":           {`"in_reply_to":"msg_01HZXASK0001",`, ``, false, "in_reply_to"},
+		"a flag of a shape":    {`"edited":false`, `"edited":"no"`, true, "edited"},
+		"a resolution of none": {`"answered"`, `"ignored"`, true, "resolution is ignored"},
+	} {
+		body := strings.Replace(trustBody, row.old, row.with, 1)
+		signed := trustBody
+		if row.genuine {
+			signed = body
+		}
+		_, err := trustVerifier(t, openReplay{}).Response(t.Context(), hubSigner{}.header(t, "response", signed, trustUnix, "j"), []byte(body))
+		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// req: SGA-01
+func TestAnAcknowledgmentIsReadOnceAndAsItWasSigned(t *testing.T) {
+	store := newSpyStore(t, newTrustClock().Now)
+	v := trustVerifier(t, store)
+	h := hubSigner{}.header(t, "ack", trustAck, trustUnix, "j")
+	ack, err := v.Ack(t.Context(), h, []byte(trustAck))
+	if err != nil || ack.InReplyTo != "msg_1" || ack.By != "agent:deploybot/dev-team" || ack.Note != "on it" {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+	ack, err = v.Ack(t.Context(), h, []byte(trustAck))
+	refusedAs(t, err, ErrReplay)
+	if ack != nil {
+		t.Errorf("a replay gives %+v", ack)
+	}
+	store.diary()
+	ack, err = v.Ack(t.Context(), http.Header{}, []byte(trustAck))
+	refusedAs(t, err, ErrSignature)
+	if ack != nil || store.diary() != nil {
+		t.Errorf("without a signature: %+v", ack)
+	}
+}
+
+// What a store says of itself, of its caller's context or of a Hub stays what
+// it is; anything else is a store that is not available.
+func TestAnErrorOfAStoreIsOneThatCallersKnow(t *testing.T) {
+	for _, e := range []error{
+		context.Canceled, context.DeadlineExceeded, ErrUnsupported, &APIError{Status: 404}, ErrStoreFull, ErrStoreUnavailable, ErrLeaseLost, ErrOutcomeUnknown,
+	} {
+		wrapped := fmt.Errorf("store: %w", e)
+		if got := StoreError(wrapped); got != wrapped {
+			t.Errorf("%v became %v", wrapped, got)
+		}
+	}
+	for _, e := range []error{errors.New("down"), ErrMalformed, ErrAlreadyActed, ErrReplay} {
+		if got := StoreError(e); !errors.Is(got, ErrStoreUnavailable) || !errors.Is(got, e) {
+			t.Errorf("%v became %v", e, got)
+		}
+	}
+}
+
 // The checks run in one order, so a delivery that breaks all of the rules is
 // refused for the first.
 //
-// req: HND-04
+// req: HND-04 AMB-11
 // report: B069
 func TestTheChecksOfADeliveryRunInOneOrder(t *testing.T) {
 	asked := 0
@@ -428,7 +495,7 @@ func TestUnknownMembersOfADirectiveDoNotReachTheCaller(t *testing.T) {
 // What the Hub signed is a double. Two texts share its digest, so the caller
 // gets the double and never one of the texts.
 //
-// req: JCS-02 RES-05
+// req: JCS-02 RES-05 GO-13
 // report: B037
 func TestTheCallerGetsTheNumberThatWasSigned(t *testing.T) {
 	with := func(n string) string {
@@ -478,7 +545,7 @@ func caseVariants(name string) []string {
 	return out
 }
 
-// req: INB-07
+// req: INB-07 JCS-06
 // report: B034
 func TestAMemberOfAnotherCaseNeverBinds(t *testing.T) {
 	want := seen(pushed(t, trustBody))
@@ -567,7 +634,7 @@ func TestUnsignedMembersNeverDecide(t *testing.T) {
 	}
 }
 
-// req: SGR-01 SGR-03 SGD-01 SGA-01 SGD-03
+// req: SGR-01 SGR-03 SGD-01 SGA-01 SGD-03 GO-08 GO-09
 // report: B054
 func TestASignedMemberThatIsSwappedAddedDroppedOrChangedBreaksTheSignature(t *testing.T) {
 	for _, row := range []struct{ kind, old, new string }{
@@ -630,7 +697,7 @@ func TestASignedMemberThatIsSwappedAddedDroppedOrChangedBreaksTheSignature(t *te
 	}
 }
 
-// req: SGR-01 HND-02
+// req: SGR-01 HND-02 AMB-05
 func TestTheCallbackURLCountsByteForByte(t *testing.T) {
 	h := hubSigner{}.header(t, "response", trustBody, trustUnix, "j")
 	for _, url := range []string{trustURL + "/", trustURL + "?", "https://Deploybot.example/ma2h/resume", "https://deploybot.example:443/ma2h/resume", "http://deploybot.example/ma2h/resume", "https://deploybot.example/ma2h/%72esume"} {
@@ -657,6 +724,14 @@ func TestAResponseOf02VerifiesOnlyByNameAndSaysSo(t *testing.T) {
 	if r.PayloadBound() || r.Answered("hold") || r.By("human:alice") || r.Defaulted() {
 		t.Error("an unbound payload decides")
 	}
+	silent := strings.NewReplacer(`"answered"`, `"expired"`, `"human:alice"`, `"system:default_on_expire"`).Replace(old)
+	d, err := trustVerifier(t, openReplay{}, named).Response(t.Context(), hubSigner{}.header(t, "response", silent, trustUnix, "j"), []byte(silent))
+	if err != nil || d.Resolution() != Expired || d.Defaulted() {
+		t.Errorf("an unbound default: %v, %v", d, err)
+	}
+	if d = pushed(t, strings.Replace(silent, `"0.2"`, `"0.3"`, 1)); !d.Defaulted() {
+		t.Errorf("a bound default: %v", d)
+	}
 	if v := (Approval{By: []string{"human:alice"}, Options: []Option{{Value: "hold"}}, Yes: "hold"}).Judge(r); v.Approved() {
 		t.Error("an unbound payload approves")
 	}
@@ -675,7 +750,7 @@ func TestAResponseOf02VerifiesOnlyByNameAndSaysSo(t *testing.T) {
 // Everything that a pushed Response can say about an approval, and the one
 // thing that is a yes.
 //
-// req: RES-07 RES-08 RES-12 VER-08
+// req: RES-07 RES-08 VER-08 AMB-19
 // report: B115
 func TestOnlyTheAnswerThatWasAskedForIsAnApproval(t *testing.T) {
 	approval := Approval{By: []string{"human:alice", "human:bob"}}
@@ -750,6 +825,33 @@ func TestNoResponseAnswersEveryQuestionWithNo(t *testing.T) {
 	}
 }
 
+func TestAResponseWithoutDetailSaysNothing(t *testing.T) {
+	for _, resolution := range []Resolution{Completed, Expired} {
+		r := pushed(t, `{"ma2h_version":"0.3","in_reply_to":"m","resolution_id":"r","agent":{"id":"a","run_id":"r"},"resolution":"`+string(resolution)+`"}`)
+		if _, text := r.Text(); text || r.Resolution() != resolution || r.Defaulted() || r.Edited() || r.Checklist() != nil || r.Actor() != "" || r.Comment() != "" || r.By("") || !r.ResolvedAt().IsZero() || r.Decode(new(any)) == nil {
+			t.Errorf("%s: %v", resolution, seen(r))
+		}
+	}
+}
+
+func TestWhatAHumanDidBesideTheAnswerIsThere(t *testing.T) {
+	r := pushed(t, strings.Replace(trustBody, `"edited":false`, `"edited":true`, 1))
+	if !r.Edited() || pushed(t, trustBody).Edited() || r.Comment() != "Let's wait." || r.ResolvedAt().Format(time.RFC3339) != "2026-06-04T15:48:30Z" {
+		t.Errorf("%v", seen(r))
+	}
+	done := `{"ma2h_version":"0.3","in_reply_to":"m","resolution_id":"r","agent":{"id":"a","run_id":"r"},"resolution":"completed",` +
+		`"response":{"actor":"human:alice","resolved_at":"2026-06-04T15:48:30Z","checklist":[{"text":"make","done":true},{"text":"swap","done":false}]}}`
+	r = pushed(t, done)
+	list := r.Checklist()
+	if len(list) != 2 || list[0].Text != "make" || !list[0].Done || list[1].Done {
+		t.Fatalf("%+v", list)
+	}
+	list[0].Text = "x"
+	if r.Checklist()[0].Text != "make" {
+		t.Error("the Response has changed")
+	}
+}
+
 // A caller that changes what an accessor gave changes nothing for the next.
 func TestAccessorsHandOutCopies(t *testing.T) {
 	r := pushed(t, trustBody)
@@ -766,6 +868,21 @@ func TestAccessorsHandOutCopies(t *testing.T) {
 	if d.Tags()[0] != "incident" || d.Context()[0].Text == "" {
 		t.Error("the directive has changed")
 	}
+	rich := strings.Replace(trustDirective, `"context":[`, `"context":[{"kind":"file","file":{"name":"a.txt","mime_type":"text/plain","uri":"https://x.test/a"},"metadata":{"m":1}},{"kind":"data","data":{"d":1}},`, 1)
+	d, err = trustVerifier(t, openReplay{}).Directive(t.Context(), hubSigner{}.header(t, "directive", rich, trustUnix, "j"), []byte(rich))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := d.Context()
+	parts[0].File.URI = "https://evil.test/"
+	copy(parts[0].Metadata, "XXXXX")
+	copy(parts[1].Data, "XXXXX")
+	if again := d.Context(); again[0].File.URI != "https://x.test/a" || string(again[0].Metadata) != `{"m":1}` || string(again[1].Data) != `{"d":1}` || again[2].File != nil {
+		t.Errorf("the directive has changed: %+v", again)
+	}
+	if d.Priority() != Urgent {
+		t.Errorf("the priority is %s", d.Priority())
+	}
 	body := []byte(trustBody)
 	r, err = trustVerifier(t, openReplay{}).Response(t.Context(), hubSigner{}.header(t, "response", trustBody, trustUnix, "j"), body)
 	clear(body)
@@ -774,7 +891,7 @@ func TestAccessorsHandOutCopies(t *testing.T) {
 	}
 }
 
-// req: RPL-01 RPL-04 RPL-06
+// req: RPL-01 RPL-04 RPL-06 AMB-12
 // report: B078
 func TestADeliveryIsTakenOnceForAsLongAsItsSignatureLives(t *testing.T) {
 	for _, ahead := range []int64{-120, 0, 119, 120} {

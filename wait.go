@@ -22,7 +22,8 @@ import (
 // It ends early when ctx does (the message stays open, and a later Wait, in
 // any process, goes on), and on what waiting cannot mend: ErrUnauthenticated,
 // ErrNotAuthorized, ErrNotFound, ErrGone, ErrProtocol (a document of the Hub's
-// that contradicts itself; a proxy's page is no news), any other refusal, and
+// that contradicts itself; a proxy's page is no news, nor is what a hop has cut
+// short, unless three answers in a row are), any other refusal, and
 // ErrRateLimited if the Hub asks for more time than ctx has. A notify has no
 // answer to wait for (§5.1) and is ErrNoAnswer.
 func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
@@ -35,9 +36,6 @@ func (c *Client) Wait(ctx context.Context, id string) (*Response, error) {
 
 // await is Wait with the message.
 func (c *Client) await(ctx context.Context, id string) (*Message, error) {
-	if err := c.made(); err != nil {
-		return nil, err
-	}
 	base, err := c.messageURL(id, "")
 	if err != nil {
 		return nil, err
@@ -96,7 +94,7 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 	reply, err := c.send.Once(ctx, call)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, contextError(ctx)
+		return nil, nil // the pause that follows says so
 	case err != nil:
 		switch {
 		case transport.Misconfigured(err):
@@ -116,6 +114,10 @@ func (c *Client) holdOnce(ctx context.Context, p *pacer, op touchpoint, target s
 		p.held()
 		return nil, nil
 	case s == http.StatusOK && isJSON(reply.Header):
+		if cutShort(reply) && p.cut() {
+			return nil, nil
+		}
+		p.broken = 0
 		p.held()
 		return reply, nil
 	case s == http.StatusOK:
@@ -144,6 +146,7 @@ type pacer struct {
 	early  int           // answers in a row that came at once
 	full   int           // full holds since the last cut
 	probe  bool          // the last hold ended in silence
+	broken int           // answers in a row that were no JSON
 	begin  time.Time
 	last   string // what the last failure was, "" after an answer of the Hub
 }
@@ -156,6 +159,9 @@ const (
 	maxEarlyGap = 15 * time.Second
 	// regrowAfter is how many full holds lengthen a shortened hold again.
 	regrowAfter = 20
+	// maxBroken is how many answers in a row may be no JSON before it is no
+	// accident of a hop any more.
+	maxBroken = 3
 )
 
 func newPacer(c *Client, most time.Duration) *pacer {
@@ -213,6 +219,15 @@ func (p *pacer) failed(asked time.Duration, why string) {
 	}
 	p.fails++
 	p.next = p.client.send.Backoff.Delay(p.fails, asked, p.client.cfg.jitter())
+}
+
+// cut records an answer that is no JSON, and reports whether it is no news.
+func (p *pacer) cut() bool {
+	if p.broken++; p.broken >= maxBroken {
+		return false
+	}
+	p.failed(0, "was answered with half an answer")
+	return true
 }
 
 // pause sleeps until the next request may be sent. A pause that does not fit

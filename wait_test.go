@@ -3,10 +3,12 @@ package ma2h_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,7 +19,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// req: PUL-03 PUL-04
+// req: PUL-03 PUL-04 AMB-28
 func TestAnAnswerAfterTwentyThreeHoursTakesOnePollAMinute(t *testing.T) {
 	begin := time.Now()
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
@@ -323,6 +325,87 @@ func TestARateLimitThatFitsTheDeadlineIsObeyed(t *testing.T) {
 	})
 }
 
+// A pause that ends with the deadline would leave no time to ask.
+//
+// req: RL-01
+func TestARateLimitThatEndsWithTheDeadlineIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := always(429, "{}", "Retry-After", "10").config()
+		cfg.Rand = zeros{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		begin := time.Now()
+		_, err := connect(t, cfg).Wait(ctx, "msg_1")
+		wants(t, err, ma2h.ErrRateLimited)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("after %s", took)
+		}
+	})
+}
+
+// zeros is a source of no randomness.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// req: PUL-03
+func TestNoNewsThatComesAtOnceIsFollowedByAPauseWhateverItsForm(t *testing.T) {
+	for name, answer := range map[string]func() *http.Response{
+		"304":    func() *http.Response { return canned(304, "") },
+		"204":    func() *http.Response { return canned(204, "") },
+		"open":   open,
+		"a page": func() *http.Response { return canned(200, "<html>", "Content-Type", "text/html") },
+		"503":    func() *http.Response { return canned(503, "") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stub{answer: func(*http.Request) *http.Response { return answer() }}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			_, err := connect(t, s.config()).Wait(ctx, "msg_1")
+			wants(t, err, context.DeadlineExceeded)
+			if n := s.calls.Load(); n < 15 || n > 120 {
+				t.Errorf("%s: %d polls in ten minutes", name, n)
+			}
+		})
+	}
+}
+
+func TestAWaitThatEndsSaysWhatTheLastPollCameTo(t *testing.T) {
+	for says, answer := range map[string]*http.Response{
+		"the last poll was answered 503":                              canned(503, ""),
+		"the last poll was answered with a page that is not of a Hub": canned(200, "<html>", "Content-Type", "text/html"),
+		"the last poll got no answer":                                 nil,
+		"":                                                            open(),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := connect(t, over(roundTrip(func(*http.Request) (*http.Response, error) {
+				if answer == nil {
+					return nil, &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+				}
+				again := *answer
+				again.Body = io.NopCloser(strings.NewReader(view(`"answered"`, `"open"`)[:strings.Index(view(`"answered"`, `"open"`), `,"response"`)] + "}"))
+				return &again, nil
+			}))).Wait(ctx, "msg_1")
+			wants(t, err, context.DeadlineExceeded)
+			if _, last, said := strings.Cut(err.Error(), "; "); said != (says != "") || last != says {
+				t.Errorf("%v, not: %s", err, says)
+			}
+		})
+	}
+	// A hold that the caller ends is no failure.
+	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+		id := mustAsk(t, c, shipOrHold("k"))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := c.Wait(ctx, id); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "the last poll") {
+			t.Error(err)
+		}
+	})
+}
+
+// req: SUB-16
 // report: B033
 func TestAWaitResumesInAnotherProcessWithNothingButTheHandle(t *testing.T) {
 	bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
@@ -379,4 +462,61 @@ func TestACertificateThatDoesNotHoldEndsAWait(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	hub.RequireRequests(t, "", 0)
+}
+
+// halved cuts the 200s to calls of a path, the first n of them, in good order:
+// the length is that of what is left.
+func halved(rt http.RoundTripper, path string, n int64) (http.RoundTripper, *atomic.Int64) {
+	var calls atomic.Int64
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp, err := rt.RoundTrip(r)
+		if err != nil || !strings.HasSuffix(r.URL.Path, path) || calls.Add(1) > n {
+			return resp, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		cut := canned(resp.StatusCode, string(body[:len(body)/2]))
+		cut.Request = r
+		return cut, resp.Body.Close()
+	}), &calls
+}
+
+// report: B009
+func TestAnAnswerThatAHopCutInGoodOrderIsNoNews(t *testing.T) {
+	for cuts, want := range map[int64]error{1: nil, 2: nil, 3: ma2h.ErrProtocol} {
+		for name, call := range map[string]struct {
+			path string
+			do   func(context.Context, *ma2h.Client, string) error
+		}{
+			"wait": {"", func(ctx context.Context, c *ma2h.Client, id string) error { _, err := c.Wait(ctx, id); return err }},
+			"read": {"", func(ctx context.Context, c *ma2h.Client, id string) error { _, err := c.Message(ctx, id); return err }},
+			"acknowledge": {"/ack", func(ctx context.Context, c *ma2h.Client, id string) error {
+				_, err := c.Acknowledge(ctx, id, "")
+				return err
+			}},
+			"discover": {"/.well-known/ma2h", func(ctx context.Context, c *ma2h.Client, _ string) error { _, err := c.Capabilities(ctx); return err }},
+		} {
+			bubble(t, ma2htest.Options{}, func(t *testing.T, hub *ma2htest.Hub, c *ma2h.Client) {
+				id := mustAsk(t, c, shipOrHold("k"))
+				mustNot(t, hub.Answer(id, "ship"))
+				_, err := c.Message(t.Context(), id)
+				mustNot(t, err)
+				path := call.path
+				if path == "" {
+					path = "/v1/messages/" + id
+				}
+				rt, calls := halved(hub.Transport(), path, cuts)
+				cfg := hub.Config(asker)
+				cfg.HTTPClient = &http.Client{Transport: rt}
+				if err := call.do(t.Context(), connect(t, cfg), id); !errors.Is(err, want) {
+					t.Errorf("%s, %d cut: %v", name, cuts, err)
+				}
+				if n := calls.Load(); n != min(cuts+1, 3) {
+					t.Errorf("%s, %d cut: %d calls", name, cuts, n)
+				}
+			})
+		}
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +23,14 @@ func TestAValueThatNoConstructorMadeSaysSo(t *testing.T) {
 			v, s, in, r, h = nil, nil, nil, nil, nil
 		}
 		calls := map[string]func() error{
-			"Notify":        func() error { _, err := c.Notify(ctx, ma2h.Notify{Title: "x"}); return err },
-			"Ask":           func() error { _, err := c.Ask(ctx, ma2h.Ask{}); return err },
-			"Task":          func() error { _, err := c.Task(ctx, ma2h.Task{}); return err },
-			"Approve":       func() error { _, err := c.Approve(ctx, approval); return err },
+			"Notify":  func() error { _, err := c.Notify(ctx, ma2h.Notify{Title: "x"}); return err },
+			"Ask":     func() error { _, err := c.Ask(ctx, ma2h.Ask{}); return err },
+			"Task":    func() error { _, err := c.Task(ctx, ma2h.Task{}); return err },
+			"Approve": func() error { _, err := c.Approve(ctx, approval); return err },
+			"Approve without a key": func() error {
+				_, err := c.Approve(ctx, ma2h.Approval{Title: "x", By: []string{"human:alice"}})
+				return err
+			},
 			"AskApproval":   func() error { _, err := c.AskApproval(ctx, approval); return err },
 			"AwaitApproval": func() error { _, err := c.AwaitApproval(ctx, "m", approval); return err },
 			"AskFor":        func() error { _, err := ma2h.AskFor[struct{ A string }](ctx, c, ma2h.Ask{}); return err },
@@ -49,6 +55,24 @@ func TestAValueThatNoConstructorMadeSaysSo(t *testing.T) {
 			"Deliver":            func() error { _, err := r.Deliver(ctx, ma2h.Delivery{}); return err },
 			"Resumer.Response":   func() error { return r.Response(ctx, nil) },
 			"Process":            func() error { return h.Process(ctx, http.Header{}, nil).Err },
+			"Shutdown":           func() error { return h.Shutdown(ctx) },
+			"ServeHTTP": func() error {
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))); w.Code != 503 {
+					t.Errorf("a %s CallbackHandler answers %d", name, w.Code)
+				}
+				return ma2h.ErrZeroValue
+			},
+			"Consume": func() error {
+				return in.Consume(ctx, func(context.Context, *ma2h.Directive) error { return nil }, ma2h.ConsumeOptions{Authorize: ma2h.AllowFrom()})
+			},
+			"All": func() error {
+				for _, err := range in.All(ctx) {
+					return err
+				}
+				return nil
+			},
+			"Entry.Ack": func() error { return new(ma2h.Entry).Ack(ctx, "") },
 		}
 		for call, f := range calls {
 			if err := f(); !errors.Is(err, ma2h.ErrZeroValue) {

@@ -1,6 +1,7 @@
 // Package ghactions connects an agent that runs as a GitHub Actions job to its
-// answer: a relay of the agent's own turns a push into a repository_dispatch,
-// and the job that it starts reads the delivery from its event file.
+// answer: a relay of the agent's own turns a push into a repository_dispatch or
+// a workflow_dispatch, and the job that it starts reads the delivery from its
+// event file.
 //
 // The event is transport, not proof. What it carries is verified like any push,
 // and where it is late, too large or not genuine, ma2h.Resumer pulls.
@@ -18,14 +19,15 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// Property is the member of client_payload that holds the delivery, as one
-// string: GitHub limits an event to ten members of a payload, and a string
-// keeps the bytes that were signed.
+// Property is the member of client_payload, or the input, that holds the
+// delivery, as one string: GitHub limits an event to ten members of a payload
+// and takes no input but a string, and a string keeps the bytes that were
+// signed.
 const Property = "ma2h"
 
 const (
-	// maxPayload is what GitHub takes of a client_payload, less some room for
-	// what it counts differently.
+	// maxPayload is what GitHub takes of a client_payload or of all inputs, less
+	// some room for what it counts differently.
 	maxPayload = 60 << 10
 	// maxEvent bounds the event file that is read.
 	maxEvent = 4 << 20
@@ -39,8 +41,8 @@ var (
 	// ErrOtherEvent: the event carries no delivery: another kind of event
 	// started the job.
 	ErrOtherEvent = errors.New("ghactions: the event carries no delivery")
-	// ErrBadEvent: the event file, or the delivery in it, is not what Dispatch
-	// makes.
+	// ErrBadEvent: the event file, or the delivery in it, is not what Dispatch or
+	// DispatchWorkflow makes.
 	ErrBadEvent = errors.New("ghactions: malformed event")
 )
 
@@ -61,31 +63,62 @@ func Dispatch(eventType string, d ma2h.Delivery) ([]byte, error) {
 	if eventType == "" || len(eventType) > 100 {
 		return nil, fmt.Errorf("ghactions: event type is %d bytes, not 1 to 100", len(eventType))
 	}
+	return pack(d, func(packed string) ([]byte, error) {
+		return types.Encode(struct {
+			EventType string            `json:"event_type"`
+			Payload   map[string]string `json:"client_payload"`
+		}{eventType, map[string]string{Property: packed}})
+	})
+}
+
+// DispatchWorkflow returns the body of a workflow_dispatch (POST
+// /repos/{owner}/{repo}/actions/workflows/{file}/dispatches) that carries d as
+// Dispatch does. It starts one workflow, on the branch or tag ref. The workflow
+// declares an input named Property, and those of inputs, which are sent beside
+// it: GitHub refuses one that is not declared, and a value that is no string,
+// whatever type the workflow gives it.
+func DispatchWorkflow(ref string, d ma2h.Delivery, inputs map[string]string) ([]byte, error) {
+	if ref == "" {
+		return nil, fmt.Errorf("ghactions: workflow_dispatch without a ref")
+	}
+	all := make(map[string]string, len(inputs)+1)
+	for name, value := range inputs {
+		if name == "" || name == Property {
+			return nil, fmt.Errorf("ghactions: an input without a name, or with that of the delivery, %s", Property)
+		}
+		all[name] = value
+	}
+	return pack(d, func(packed string) ([]byte, error) {
+		all[Property] = packed
+		return types.Encode(struct {
+			Ref    string            `json:"ref"`
+			Inputs map[string]string `json:"inputs"`
+		}{ref, all})
+	})
+}
+
+// pack makes the delivery one string and has it put into a body, without its
+// content if it does not fit or is no text.
+func pack(d ma2h.Delivery, into func(packed string) ([]byte, error)) ([]byte, error) {
 	if d.MessageID == "" {
 		return nil, fmt.Errorf("ghactions: delivery without a message id")
 	}
-	p := parcel{Version: parcelVersion, MessageID: d.MessageID, Signature: d.Header.Get("MA2H-Signature"), Body: string(d.Body)}
-	body, err := dispatch(eventType, p)
-	if err == nil && len(body) > maxPayload {
-		p.Signature, p.Body = "", ""
-		body, err = dispatch(eventType, p)
-	}
-	return body, err
-}
-
-func dispatch(eventType string, p parcel) ([]byte, error) {
-	text, err := types.Encode(p)
-	if err != nil {
+	whole := parcel{Version: parcelVersion, MessageID: d.MessageID, Signature: d.Header.Get("MA2H-Signature"), Body: string(d.Body)}
+	for _, p := range []parcel{whole, {Version: parcelVersion, MessageID: d.MessageID}} {
 		// A body that is not valid UTF-8 cannot travel, nor verify.
-		p.Signature, p.Body = "", ""
-		if text, err = types.Encode(p); err != nil {
-			return nil, fmt.Errorf("ghactions: the message id is not text")
+		text, err := types.Encode(p)
+		if err != nil {
+			continue
+		}
+		body, err := into(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("ghactions: the event is not text")
+		}
+		if len(body) <= maxPayload {
+			return body, nil
 		}
 	}
-	return types.Encode(struct {
-		EventType string            `json:"event_type"`
-		Payload   map[string]string `json:"client_payload"`
-	}{eventType, map[string]string{Property: string(text)}})
+	return nil, fmt.Errorf("ghactions: the message id is not text, or what goes with it is over %d bytes", maxPayload)
 }
 
 // ReadEvent reads the delivery from the event file of this job, whose path is
@@ -121,25 +154,32 @@ func parseEvent(text []byte) (ma2h.Delivery, error) {
 		return ma2h.Delivery{}, fmt.Errorf("%w: the event file is empty", ErrBadEvent)
 	}
 	var event struct {
-		Payload types.Raw `json:"client_payload"`
+		Payload types.Raw `json:"client_payload"` // of a repository_dispatch
+		Inputs  types.Raw `json:"inputs"`         // of a workflow_dispatch
 	}
 	if err := types.Decode(text, &event); err != nil {
 		return ma2h.Delivery{}, fmt.Errorf("%w: %w", ErrBadEvent, err)
 	}
-	var payload map[string]types.Raw
-	if event.Payload.IsNull() || types.Decode(event.Payload, &payload) != nil || payload[Property] == nil {
-		return ma2h.Delivery{}, fmt.Errorf("%w: client_payload.%s is missing", ErrOtherEvent, Property)
+	where, value := "client_payload."+Property, member(event.Payload)
+	if input := member(event.Inputs); input != nil {
+		if value != nil {
+			return ma2h.Delivery{}, fmt.Errorf("%w: it is of two kinds", ErrBadEvent)
+		}
+		where, value = "inputs."+Property, input
+	}
+	if value == nil {
+		return ma2h.Delivery{}, fmt.Errorf("%w: %s is missing, in client_payload and in inputs", ErrOtherEvent, Property)
 	}
 	var packed string
-	if err := types.Decode(payload[Property], &packed); err != nil {
-		return ma2h.Delivery{}, fmt.Errorf("%w: client_payload.%s is not a string", ErrBadEvent, Property)
+	if err := types.Decode(value, &packed); err != nil {
+		return ma2h.Delivery{}, fmt.Errorf("%w: %s is not a string", ErrBadEvent, where)
 	}
 	var p parcel
 	if err := types.Decode([]byte(packed), &p); err != nil {
-		return ma2h.Delivery{}, fmt.Errorf("%w: client_payload.%s: %w", ErrBadEvent, Property, err)
+		return ma2h.Delivery{}, fmt.Errorf("%w: %s: %w", ErrBadEvent, where, err)
 	}
 	if p.Version != parcelVersion || p.MessageID == "" {
-		return ma2h.Delivery{}, fmt.Errorf("%w: client_payload.%s is of version %d, or without an id", ErrBadEvent, Property, p.Version)
+		return ma2h.Delivery{}, fmt.Errorf("%w: %s is of version %d, or without an id", ErrBadEvent, where, p.Version)
 	}
 	d := ma2h.Delivery{MessageID: p.MessageID}
 	if p.Signature != "" && p.Body != "" {
@@ -148,4 +188,17 @@ func parseEvent(text []byte) (ma2h.Delivery, error) {
 		d.Body = []byte(p.Body)
 	}
 	return d, nil
+}
+
+// member is the delivery's, nil if it is not there or, as of a job that was
+// started by hand, left empty.
+func member(object types.Raw) types.Raw {
+	var members map[string]types.Raw
+	if object.IsNull() || types.Decode(object, &members) != nil {
+		return nil
+	}
+	if v := members[Property]; !v.IsNull() && string(v) != `""` {
+		return v
+	}
+	return nil
 }

@@ -20,7 +20,7 @@ func (g got) receipt(t testing.TB) types.Ack {
 	return a
 }
 
-// req: ACK-01 ACK-03 ACK-04 ACK-05 ACK-07 PUL-13
+// req: ACK-01 ACK-03 ACK-04 ACK-05 ACK-07 PUL-13 AMB-29
 func TestTheFirstAckStandsAndTheHubStampsIt(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	w := memory(t, hub)

@@ -61,7 +61,7 @@ func TestACancelThatLostTellsTheRealOutcome(t *testing.T) {
 	hub.RequireStatus(t, id, types.StatusAnswered)
 }
 
-// req: TSK-02 CAN-01
+// req: TSK-02 CAN-01 AMB-22
 func TestATaskAndANotifyAreNotCancellable(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)
@@ -74,7 +74,7 @@ func TestATaskAndANotifyAreNotCancellable(t *testing.T) {
 	}
 }
 
-// req: CAN-04 FH-03
+// req: CAN-04 FH-03 AMB-23
 func TestACancelAtExpiresAtWinsAndOneMillisecondLaterLoses(t *testing.T) {
 	for _, tt := range []struct {
 		after time.Duration

@@ -19,14 +19,14 @@ const (
 // DirectiveDraft is what a human writes to an agent (§13.1). The Hub adds the
 // id, the addressee and the time.
 type DirectiveDraft struct {
-	From      string // human:<id> or system:<id>; empty means DefaultResolver
-	Title     string // 1 to 200 characters
-	Body      string // Markdown
-	Priority  types.Priority
-	Tags      []string
-	Context   []types.Part
-	ExpiresAt time.Time // after it the Hub drops the directive; zero means the retention of mailboxes
-	Sensitive bool
+	From      string         // human:<id> or system:<id>; empty means DefaultResolver
+	Title     string         // 1 to 200 characters
+	Body      string         // Markdown
+	Priority  types.Priority // empty: normal
+	Tags      []string       // labels
+	Context   []types.Part   // attachments
+	ExpiresAt time.Time      // after it the Hub drops the directive; zero means the retention of mailboxes
+	Sensitive bool           // keep out of telemetry (§9.6)
 }
 
 // directive is what the Hub keeps of one.

@@ -138,10 +138,17 @@ type Hub struct {
 	isClosed   bool
 	server     *httptest.Server
 	requestLog requestLog
+	calls      map[*call]context.CancelFunc // requests in flight
 
 	closed    chan struct{}
 	closeOnce sync.Once
 	inFlight  sync.WaitGroup // handler goroutines of the in-memory transport
+}
+
+// Format prints what the Hub speaks, under every verb: it holds credentials and
+// keys, and others change it meanwhile.
+func (h *Hub) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "ma2htest.Hub(%s)", h.opts.Version)
 }
 
 // NewHub returns a Hub that closes with the test. It takes at most one Options;
@@ -182,6 +189,7 @@ func New(opts Options) (*Hub, error) {
 		keys:     make(map[dedupKey]dedupEntry),
 		rates:    make(map[string][]time.Time),
 		seen:     make(map[string]time.Time),
+		calls:    make(map[*call]context.CancelFunc),
 		closed:   make(chan struct{}),
 	}
 	h.clock.init(opts.Start, h.tick)
@@ -287,6 +295,28 @@ func (h *Hub) Close() {
 		}
 	})
 	h.inFlight.Wait()
+}
+
+// Restart is what agents see of a Hub whose process ends and comes up again on
+// what it has stored. Requests in flight end without an answer, connections
+// are closed, and of a push under way nothing is known, whatever its receiver
+// made of it. Nothing that was accepted is lost (§3.1): messages, keys,
+// resolutions, acknowledgments and directives are as they were, the windows of
+// drained ones run on, and a push that was cut is tried again at once under the
+// same number. Faults and the record of requests stay too.
+func (h *Hub) Restart() {
+	h.lock()
+	for _, cancel := range h.calls {
+		cancel()
+	}
+	for _, cancel := range h.pushes.running {
+		cancel(errPushRestarted)
+	}
+	server := h.server
+	h.unlock()
+	if server != nil {
+		server.CloseClientConnections()
+	}
 }
 
 // watched returns the channel that closes with the next news. The lock is held.

@@ -2,6 +2,7 @@ package ma2htest
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -246,4 +247,23 @@ func goroutinesOf(name string) string {
 		runtime.Gosched()
 	}
 	return left
+}
+
+// req: TEL-01
+func TestAHubPrintsNoSecretWhateverTheVerb(t *testing.T) {
+	hub := NewHub(t)
+	secrets := []string{hub.Token(bot), hub.APIKey(bot), hub.OwnerToken(), hub.SigningSecret()}
+	for _, v := range []any{hub, struct{ Hub *Hub }{hub}, []*Hub{hub}, map[string]*Hub{"a": hub}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			text := fmt.Sprintf(verb, v)
+			for _, s := range secrets {
+				if strings.Contains(text, s) {
+					t.Errorf("%s of a %T shows a secret", verb, v)
+				}
+			}
+		}
+	}
+	if got := fmt.Sprint(hub); got != "ma2htest.Hub(0.4)" {
+		t.Error(got)
+	}
 }

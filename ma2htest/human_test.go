@@ -50,7 +50,7 @@ func TestOnlyAListedResolverResolves(t *testing.T) {
 	}
 }
 
-// req: ASK-05 FH-14
+// req: ASK-05 FH-14 AMB-36
 func TestPermissionsTakeAffordancesAway(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)
@@ -72,7 +72,7 @@ func TestPermissionsTakeAffordancesAway(t *testing.T) {
 	}
 }
 
-// req: RES-02 RES-05 ASK-04 FH-14
+// req: RES-02 RES-05 ASK-04 FH-14 AMB-37
 func TestAResolutionFitsItsMessageOrIsRefused(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)

@@ -37,7 +37,7 @@ func TestKeyOrderAndNumberSpellingDoNotMakeAnotherPayload(t *testing.T) {
 	hub.RequireMessages(t, 1)
 }
 
-// req: SUB-07 SUB-11 FH-05
+// req: SUB-07 FH-05 AMB-14 AMB-21
 func TestAnyOtherMemberUnderTheSameKeyIsAConflict(t *testing.T) {
 	for name, change := range map[string]fields{
 		"title":            {"title": "Another"},
@@ -74,7 +74,7 @@ func TestAKeyBelongsToItsAgent(t *testing.T) {
 	hub.RequireMessages(t, 2)
 }
 
-// req: SUB-05 SUB-06
+// req: SUB-05 SUB-06 AMB-40
 func TestANotifyWithAKeyIsDedupedAndOneWithoutIsNot(t *testing.T) {
 	hub := NewHub(t)
 	w := memory(t, hub)

@@ -3,6 +3,7 @@ package ma2htest_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,7 @@ func testStripped(t *testing.T, name string) {
 }
 
 // req: INB-14 INB-15 SGD-01 SGD-02 INB-07
+// report: B036, B040
 func TestAnEntryThatDoesNotVerifyIsReportedOnceAndDoesNotStopTheOthers(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault ma2htest.Fault
@@ -128,6 +130,63 @@ func TestAnEntrySignedAtAnotherTimeIsStaleOnlyPastTheWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The document is not signed, so it can narrow the window and not widen it.
+//
+// req: SIG-11 DISC-02
+func TestAHubCanNarrowTheWindowOfItsEntriesAndNotWidenIt(t *testing.T) {
+	for _, row := range []struct {
+		advertised int64
+		skew       time.Duration
+		want       error
+	}{
+		{0, 120 * time.Second, nil},
+		{0, 121 * time.Second, ma2h.ErrStale},
+		{30, 30 * time.Second, nil},
+		{30, -30 * time.Second, nil},
+		{30, 31 * time.Second, ma2h.ErrStale},
+		{30, -31 * time.Second, ma2h.ErrStale},
+		{86400, 120 * time.Second, nil},
+		{86400, 121 * time.Second, ma2h.ErrStale},
+		{18446744074, 120 * time.Second, nil}, // as nanoseconds it would not fit
+	} {
+		advertise := func(c *types.Capability) { c.ReplayWindowSeconds = row.advertised }
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgent(t, ma2htest.NewHub(t, ma2htest.Options{Capability: advertise}))
+			a.hub.Fault(ma2htest.SkewedDirectiveT(0, row.skew))
+			a.send("pause deploys")
+			entries, err := a.inbox.Drain(t.Context(), ma2h.DrainOptions{})
+			if !errors.Is(err, row.want) || (row.want == nil) != (len(entries) == 1) {
+				t.Errorf("%d s, off by %s: %d entries, %v", row.advertised, row.skew, len(entries), err)
+			}
+		})
+	}
+}
+
+// The Hub may say something else ten minutes later, or to another inbox of the
+// same Verifier.
+//
+// req: SIG-11 RPL-01
+func TestANarrowWindowDoesNotForgetASignatureThatAWiderOneWouldTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, ma2htest.NewHub(t, ma2htest.Options{Capability: func(c *types.Capability) { c.ReplayWindowSeconds = 30 }}))
+		id := a.send("pause deploys")[0]
+		if entries, err := a.inbox.Drain(t.Context(), ma2h.DrainOptions{}); err != nil || len(entries) != 1 {
+			t.Fatalf("%d entries, %v", len(entries), err)
+		}
+		d, _ := a.hub.Directive(id)
+		_, signature, _ := strings.Cut(d.Deliveries[0].Signature, ": ")
+		head := http.Header{"Ma2h-Signature": {signature}}
+		time.Sleep(time.Minute)
+		if _, err := a.verifier.Directive(t.Context(), head, d.Wire); !errors.Is(err, ma2h.ErrReplay) {
+			t.Errorf("the same signature a minute later: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := a.verifier.Directive(t.Context(), head, d.Wire); !errors.Is(err, ma2h.ErrStale) {
+			t.Errorf("past every window: %v", err)
+		}
+	})
 }
 
 // req: SGD-03 RPL-06
@@ -204,7 +263,7 @@ func TestARejectionMayEndTheConsumer(t *testing.T) {
 	})
 }
 
-// req: INB-01
+// req: INB-01 AMB-09
 func TestADrainThatIsNoObjectOfMessagesIsABreachOfTheProtocol(t *testing.T) {
 	for body, want := range map[string]error{
 		`[]`:                             ma2h.ErrProtocol,

@@ -10,7 +10,7 @@ import (
 	"github.com/ma2h/ma2h-go/types"
 )
 
-// req: RES-07 RES-13 FH-03 FH-04 RES-03 RES-05
+// req: RES-07 RES-13 FH-03 FH-04 RES-03 RES-05 AMB-19 AMB-21
 func TestExpiryAppliesTheDefaultIfThereIsOne(t *testing.T) {
 	inputSchema := fields{"type": "object", "properties": fields{"why": fields{"type": "string"}}}
 	for _, tt := range []struct {

@@ -133,7 +133,7 @@ func (h *Hub) drain(c *call) reply {
 			alive = stop.await(c.ctx, h.closed, news)
 			now = h.lock()
 		}
-		h.endHold(&box.holds, stop)
+		h.endHold(stop)
 		// Whoever has gone takes nothing with them.
 		if !alive || c.ctx.Err() != nil {
 			return reply{cut: true}

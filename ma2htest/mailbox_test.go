@@ -152,7 +152,7 @@ func TestDirectivesAreDrainedInTheOrderInWhichTheyWereSent(t *testing.T) {
 	}
 }
 
-// req: INB-24 SIG-02
+// req: INB-24 SIG-02 AMB-10
 func TestADirectiveArrivesAsTheHumanWroteItWithWhatOnlyTheHubSays(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	w := memory(t, hub)

@@ -31,6 +31,8 @@ type parcel struct {
 	loses  *Fault // cutAfter or cutSuccess: the answer gets lost
 	lost   bool   // it was
 	hung   bool   // no answer until the time is over
+	// restarted: the Hub did, and knows no outcome.
+	restarted bool
 
 	fresh, replays []delivery
 }
@@ -141,6 +143,9 @@ func (p *parcel) finish(now time.Time) {
 		p.loses.rearm()
 	}
 	switch {
+	case p.restarted:
+		p.o.attempts--
+		p.hub.pushes.ready = append(p.hub.pushes.ready, p.o)
 	case done:
 		if p.o.delivered != nil {
 			p.o.delivered(now)
@@ -154,7 +159,7 @@ func (p *parcel) finish(now time.Time) {
 func (p *parcel) outcome(d delivery) delivery {
 	switch {
 	case p.unsent != nil:
-		d.err = p.unsent
+		d.status, d.err = 0, p.unsent
 	case p.answer != nil:
 		d.status = *p.answer
 	case p.loses != nil && d.err == nil && (p.loses.kind == cutAfter || d.status/100 == 2):

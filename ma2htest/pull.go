@@ -44,7 +44,7 @@ func (h *Hub) pull(c *call) reply {
 		h.unlock()
 		ended := stop.await(c.ctx, h.closed, m.ready)
 		now = h.lock()
-		h.endHold(&m.holds, stop)
+		h.endHold(stop)
 		if !ended {
 			h.unlock()
 			return reply{cut: true}
@@ -67,22 +67,35 @@ func (h *Hub) pull(c *call) reply {
 
 // held is a long-poll that waits.
 type held struct {
-	over chan struct{} // closed when its time is over
-	due  *due
+	over  chan struct{} // closed when its time is over
+	due   *due
+	holds *int // where it counts; nil once it does not
 }
 
 // beginHold counts a hold until the given time. The lock is held.
 func (h *Hub) beginHold(holds *int, until time.Time) *held {
-	w := &held{over: make(chan struct{})}
-	w.due = h.clock.after(until, func(time.Time) { close(w.over) })
+	w := &held{over: make(chan struct{}), holds: holds}
+	w.due = h.clock.after(until, func(time.Time) {
+		w.uncount()
+		close(w.over)
+	})
 	*holds++
 	h.wakeWatchers()
 	return w
 }
 
-func (h *Hub) endHold(holds *int, w *held) {
+func (h *Hub) endHold(w *held) {
 	h.clock.stop(w.due)
-	*holds--
+	w.uncount()
+}
+
+// uncount takes the hold out of its count, with the end of its time and not
+// only once its goroutine has noticed.
+func (w *held) uncount() {
+	if w.holds != nil {
+		*w.holds--
+		w.holds = nil
+	}
 }
 
 // await returns false if the caller or the Hub went away. No wake-up is lost:

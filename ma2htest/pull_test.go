@@ -69,7 +69,7 @@ func TestAResolvedMessageIsPullableForTheRetentionTimeAndNoLonger(t *testing.T) 
 	w.do("GET", "/v1/messages/"+open, "").view(t)
 }
 
-// req: PUL-02
+// req: PUL-02 AMB-29
 func TestStatusAndResponseOfATerminalMessageNeverChange(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	w := memory(t, hub)
@@ -118,6 +118,40 @@ func TestAHoldIsNoLongerThanTheHubGives(t *testing.T) {
 			t.Fatalf("held %v", took)
 		}
 	})
+}
+
+// A test that looks at who is held right after Advance must not see those whose
+// time is over.
+//
+// req: PUL-03
+func TestWhenAdvanceReturnsAnOverdueHoldCountsNoMore(t *testing.T) {
+	hub := NewHub(t, Options{Start: start})
+	w := memory(t, hub)
+	id := w.submit(ask("k1"))
+	const waiters = 50
+	var all sync.WaitGroup
+	for range waiters {
+		all.Go(func() {
+			if _, err := w.try(t.Context(), "GET", "/v1/messages/"+id+"?wait=10", ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := hub.watch(t.Context(), func() bool { return hub.messages[id].holds == waiters }); err != nil {
+		t.Fatal(err)
+	}
+	hub.Advance(9 * time.Second)
+	if m, _ := hub.Message(id); m.Holds != waiters {
+		t.Errorf("%d of %d are held after 9 of 10 seconds", m.Holds, waiters)
+	}
+	hub.Advance(time.Second)
+	if m, _ := hub.Message(id); m.Holds != 0 {
+		t.Errorf("%d are held after all of 10 seconds", m.Holds)
+	}
+	all.Wait()
+	if m, _ := hub.Message(id); m.Holds != 0 {
+		t.Errorf("%d are held after all were answered", m.Holds)
+	}
 }
 
 func TestAWaitThatIsNoNumberIsRefused(t *testing.T) {

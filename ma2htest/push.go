@@ -34,7 +34,10 @@ var (
 	ErrPushUnsigned = errors.New("ma2htest: the Response cannot be signed (§9.2)")
 )
 
-var errPushClosed = errors.New("ma2htest: the Hub closed")
+var (
+	errPushClosed    = errors.New("ma2htest: the Hub closed")
+	errPushRestarted = errors.New("ma2htest: the Hub restarted")
+)
 
 const (
 	// pushTimeout is how long an attempt may take on the Hub's clock.
@@ -54,7 +57,7 @@ const (
 
 // Push is one attempt to deliver to a callback.
 type Push struct {
-	Attempt    int // from 1; a copy that a fault makes has the number of its original
+	Attempt    int // from 1; a copy that a fault makes has the number of its original, as has a try that a Restart cut
 	URL        string
 	At         time.Time        // when it was signed and sent, on the Hub's clock
 	Ended      time.Time        // zero while it is under way
@@ -248,6 +251,10 @@ func (h *Hub) attempt(ctx context.Context, o *obligation) {
 	now = h.lock()
 	defer h.unlock()
 	h.clock.stop(timeout)
+	if context.Cause(ctx) == errPushRestarted {
+		p.unsent = fmt.Errorf("%w: %w", ErrPushNetwork, errPushRestarted)
+		p.restarted = true
+	}
 	p.finish(now)
 	h.endAttempt(o)
 }

@@ -119,7 +119,7 @@ func answer(t *testing.T, hub *ma2htest.Hub, id, value string) {
 	}
 }
 
-// req: FH-07 FH-15 RPL-04 RPL-05
+// req: FH-07 FH-15 RPL-04 RPL-05 AMB-13
 func TestAHandlerActsOnceHoweverAPushComes(t *testing.T) {
 	unreachable := errors.New("not now")
 	for _, tc := range []struct {
@@ -247,7 +247,7 @@ func TestATamperedPushIsGenuineButForOneMember(t *testing.T) {
 	}
 }
 
-// req: AMB-03 SGE-02
+// req: AMB-03
 func TestATaskResultWithoutDetailIsSignedWithNullAndByFaultWithTheClock(t *testing.T) {
 	for _, clock := range []bool{false, true} {
 		hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})
@@ -330,7 +330,7 @@ func TestThePushMayComeBeforeThe202(t *testing.T) {
 	})
 }
 
-// req: FH-07 GAP-11
+// req: FH-07
 func TestAHandlerBehindASocketActsOnce(t *testing.T) {
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch, AllowLoopbackCallbacks: true})
 	a := newPushed(t, hub)

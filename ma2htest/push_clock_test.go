@@ -179,7 +179,7 @@ func TestCloseEndsPushesThatAreUnderWay(t *testing.T) {
 	})
 }
 
-// req: GAP-11
+// req: FH-07
 func TestPushesEndTwoHundredAtATime(t *testing.T) {
 	hub := NewHub(t, Options{Start: start})
 	r := serve(t, hub, func(n int) int { return map[bool]int{true: 503, false: 200}[n <= 200] })

@@ -52,7 +52,7 @@ func TestAKeyThatRotatesBetweenTwoAttempts(t *testing.T) {
 	}
 }
 
-// req: FH-09
+// req: FH-09 AMB-06
 func TestAHandlerThatWantsACredentialGetsItOnlyIfItsHostIsRegistered(t *testing.T) {
 	const token = "the-token-behind-the-reference"
 	for _, scheme := range []types.AuthScheme{types.AuthBearer, types.AuthAPIKey} {
@@ -105,7 +105,7 @@ func TestARegisteredSecretIsTheKeyOfAnHMACCallback(t *testing.T) {
 	}
 }
 
-// req: SGA-01
+// req: SGA-01 HND-10
 func TestAPushedAckVerifiesAndATamperedOneDoesNot(t *testing.T) {
 	const phone = "https://phone.example/acks"
 	hub := ma2htest.NewHub(t, ma2htest.Options{Start: epoch})

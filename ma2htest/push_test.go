@@ -213,20 +213,28 @@ func TestWhoDidNotAskForAPushGetsNone(t *testing.T) {
 	hub.RequirePushes(t, pull, 0)
 }
 
-// req: FH-07 FH-10
+// req: FH-07 FH-10 CAN-05 AMB-04
 func TestEveryEndIsPushedAtTheVersionOfTheSubmit(t *testing.T) {
-	for name, end := range map[string]func(*Hub, string) error{
-		"answered": func(h *Hub, id string) error { return h.Answer(id, "ship") },
-		"declined": func(h *Hub, id string) error { return h.Decline(id) },
-		"withdrew": func(h *Hub, id string) error { return h.Withdraw(id) },
-		"expired":  func(h *Hub, id string) error { h.Advance(2 * time.Hour); return nil },
+	for name, row := range map[string]struct {
+		end        func(*Hub, string) error
+		resolution types.Resolution
+		actor      string
+	}{
+		"answered": {func(h *Hub, id string) error { return h.Answer(id, "ship", By(alice)) }, types.Answered, alice},
+		"declined": {func(h *Hub, id string) error { return h.Decline(id, By(alice)) }, types.Declined, alice},
+		"withdrew": {func(h *Hub, id string) error { return h.Withdraw(id) }, types.Cancelled, ActorHub},
+		"expired":  {func(h *Hub, id string) error { h.Advance(2 * time.Hour); return nil }, types.Expired, "system:expired"},
+		"cancelled": {func(h *Hub, id string) error {
+			_, err := memory(t, h).try(t.Context(), "POST", "/v1/messages/"+id+"/cancel", "")
+			return err
+		}, types.Cancelled, "agent:" + bot},
 	} {
 		for _, version := range []string{"0.3", "0.4"} {
 			t.Run(name+" "+version, func(t *testing.T) {
 				hub := NewHub(t, Options{Start: start})
 				r := serve(t, hub, nil)
 				id := memory(t, hub).submit(pushAsk("k", nil, fields{"ma2h_version": version, "expires_at": in(time.Hour)}))
-				if err := end(hub, id); err != nil {
+				if err := row.end(hub, id); err != nil {
 					t.Fatal(err)
 				}
 				hub.Advance(0)
@@ -237,6 +245,9 @@ func TestEveryEndIsPushedAtTheVersionOfTheSubmit(t *testing.T) {
 				var resp types.Response
 				if err := types.Decode(got[0].body, &resp); err != nil || resp.Version != version || resp.InReplyTo != id {
 					t.Fatalf("%v in %s", err, got[0].body)
+				}
+				if resp.Resolution != row.resolution || resp.Response == nil || resp.Response.Actor != row.actor {
+					t.Fatalf("ended as %s", got[0].body)
 				}
 				hub.Advance(24 * time.Hour)
 				hub.RequirePushes(t, id, 1)

@@ -33,7 +33,7 @@ type requestLog struct {
 
 // arrive is the moment at which a request that has been read takes hold: its
 // caller is known, it is recorded, and it meets the fault that is next.
-func (h *Hub) arrive(r *http.Request, c *call) (*Request, *Fault) {
+func (h *Hub) arrive(r *http.Request, c *call, cancel context.CancelFunc) (*Request, *Fault) {
 	row := &Request{
 		Endpoint: c.endpoint, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 		Header: r.Header.Clone(), Body: c.body,
@@ -43,6 +43,7 @@ func (h *Hub) arrive(r *http.Request, c *call) (*Request, *Fault) {
 	}
 	row.At = h.lock()
 	defer h.unlock()
+	h.calls[c] = cancel
 	c.who, c.refused = h.authenticate(r.Header)
 	row.Agent = c.who.agent
 	fault := h.faults.take(c.endpoint)
@@ -61,11 +62,12 @@ func (h *Hub) arrive(r *http.Request, c *call) (*Request, *Fault) {
 }
 
 // depart records the answer, before it is written.
-func (h *Hub) depart(row *Request, r reply) {
+func (h *Hub) depart(c *call, r reply) {
 	h.lock()
 	defer h.unlock()
+	delete(h.calls, c)
 	if !r.cut {
-		row.Status = r.status
+		c.row.Status = r.status
 	}
 }
 

@@ -131,16 +131,18 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS == nil {
 		scheme = "http://"
 	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
 	c := &call{
-		ctx: r.Context(), endpoint: rt.endpoint, param: param,
+		ctx: ctx, endpoint: rt.endpoint, param: param,
 		header: r.Header, query: r.URL.Query(), body: body,
 		tooLarge: len(body) > maxRequestBody,
 		origin:   scheme + r.Host + h.opts.PathPrefix,
 	}
 	var fault *Fault
-	c.row, fault = h.arrive(r, c)
+	c.row, fault = h.arrive(r, c, cancel)
 	rep := h.answer(rt, c, allow, fault)
-	h.depart(c.row, rep)
+	h.depart(c, rep)
 	rep.write(w)
 }
 

@@ -46,7 +46,7 @@ func contextFor(v *vectors.Vector) contextOf {
 
 var headerItems = regexp.MustCompile(`^t=([0-9]+),jti=([^,]+),v1=[^,]+$`)
 
-// req: FH-17 SGR-01 SGA-01 SGE-02
+// req: FH-17 SGR-01 SGA-01 AMB-03
 func TestEveryGenuineFixtureIsWhatThisSignerSigns(t *testing.T) {
 	all, err := vectors.Load("../internal/signed/testdata/vectors", vectors.Pinned)
 	if err != nil {

@@ -55,7 +55,8 @@ func TestANotifyIsDeliveredOnAcceptanceAndStaysPullable(t *testing.T) {
 	}
 }
 
-// req: FH-14 ENV-01 ENV-02 ENV-04 ENV-05 ENV-06 ENV-08 ENV-10 ENV-12 ENV-13 ENV-15 ENV-16 ENV-18 ASK-01 ASK-02 ASK-03 ASK-04 ASK-06 ASK-07 TSK-01 CB-01 CB-02 CB-07 VER-01 RL-04
+// req: FH-14 ENV-01 ENV-02 ENV-04 ENV-05 ENV-06 ENV-08 ENV-10 ENV-12 ENV-13 ENV-15 ENV-16 ENV-18
+// req: ASK-01 ASK-02 ASK-03 ASK-04 ASK-06 ASK-07 TSK-01 CB-01 CB-02 CB-07 VER-01 RL-04 AMB-18
 func TestAWrongEnvelopeIsRefusedAndNotStored(t *testing.T) {
 	const bad, field = http.StatusBadRequest, http.StatusUnprocessableEntity
 	drop := func(name string) string { return notify("", fields{name: nil}) }

@@ -60,7 +60,7 @@ func (a *agent) callback() *ma2h.CallbackHandler {
 	return h
 }
 
-// req: HND-09 SGD-02 SGD-03
+// req: HND-09 SGD-02 SGD-03 AMB-10 AMB-26
 func TestADirectiveIsPushedBareWithASignatureThatIsNewAtEachAttempt(t *testing.T) {
 	with(t, func(t *testing.T, a *agent) {
 		k := &hook{answers: []int{503, 500}}

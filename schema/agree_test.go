@@ -9,6 +9,12 @@ import (
 	"github.com/ma2h/ma2h-go/schema"
 )
 
+// req: ENV-01, ENV-02, ENV-03, ENV-04, ENV-05, ENV-06, ENV-08, ENV-09, ENV-10, ENV-11, ENV-12
+// req: ENV-13, ENV-14, ENV-15, ENV-17, ENV-16, ENV-18, ENV-19, ASK-01, ASK-02, ASK-03, ASK-04
+// req: ASK-05, ASK-06, ASK-07, ASK-08, ASK-09, TSK-01, TSK-02, CB-01, CB-02, CB-03, CB-04, CB-05
+// req: CB-06, CB-07, RES-01, RES-02, RES-03, RES-04, RES-05, RES-06, RES-07, DISC-01, DISC-02
+// req: DISC-03, DISC-04, DISC-05, SUB-02, PUL-01, PUL-08, PUL-09, PUL-13, ACK-04, INB-05, INB-24
+// req: PRE-01, ERR-01, AMB-42
 func TestTypesAndSchemasAcceptAndRefuseTheSameBodies(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.base+" "+strings.Join(r.changes, " "), func(t *testing.T) {

@@ -33,7 +33,7 @@ func CheckDefault(req *types.Request) error {
 			return err
 		}
 		if err := in.Validate(d); err != nil {
-			return fail("does not fit schema: " + err.Error())
+			return fail("does not fit schema: " + unprefixed(err))
 		}
 		return nil
 	}

@@ -31,7 +31,11 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("ma2h: ")
-	b.WriteString(types.Quote(e.Name))
+	if e.Name == inputSchema {
+		b.WriteString(e.Name)
+	} else {
+		b.WriteString(types.Quote(e.Name))
+	}
 	if e.Version != "" {
 		b.WriteString(" of " + types.Quote(e.Version))
 	}
@@ -41,10 +45,13 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Rule)
 	if e.cause != nil {
-		b.WriteString(": " + e.cause.Error())
+		b.WriteString(": " + unprefixed(e.cause))
 	}
 	return b.String()
 }
+
+// unprefixed is the text of an error that goes into another.
+func unprefixed(err error) string { return strings.TrimPrefix(err.Error(), "ma2h: ") }
 
 // Unwrap returns the *types.DecodeError of a text that is not strict JSON.
 func (e *Error) Unwrap() error { return e.cause }

@@ -283,7 +283,7 @@ func TestSensitivePropertiesAreListed(t *testing.T) {
 	}
 }
 
-// req: ASK-06
+// req: ASK-06 AMB-20
 func TestADefaultOnExpireIsAnAnswerThatTheRequestWouldTake(t *testing.T) {
 	options := []types.Option{{Value: "ship"}, {Value: "hold"}}
 	input := types.Raw(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/schema"
 	"github.com/ma2h/ma2h-go/types"
 )
@@ -234,16 +235,13 @@ func apply(v any, program []byte) any {
 }
 
 func FuzzTypesAndSchemasAgree(f *testing.F) {
-	seeds := 0
+	corpus := seeds.For(f)
 	for i := range documentNames {
 		for _, program := range []string{"", "\x00\x01\x0b", "\x01\x03\x00", "\x02\x00\x09", "\x03\x02\x05\x01\x04\x00"} {
-			f.Add(uint8(i), []byte(program))
-			seeds++
+			corpus.Add(uint8(i), []byte(program))
 		}
 	}
-	if want := 5 * len(documents); seeds != want || seeds == 0 {
-		f.Fatalf("%d seeds, want %d", seeds, want)
-	}
+	corpus.Counted(5 * len(documents))
 	f.Fuzz(func(t *testing.T, which uint8, program []byte) {
 		if len(program) > 30 {
 			return

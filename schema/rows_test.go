@@ -24,13 +24,13 @@ var (
 )
 
 var rows = []row{
-	// req: ENV-01
+	// ENV-01
 	no("ma2h_version", "notify", "-ma2h_version"),
 	no("type", "notify", "-type"),
 	no("created_at", "notify", "-created_at"),
 	no("agent", "notify", "-agent"),
 	no("title", "notify", "-title"),
-	// req: ENV-02
+	// ENV-02
 	ok("notify", `ma2h_version="0.0"`),
 	ok("notify", `ma2h_version="0.999999999"`),
 	no("ma2h_version", "notify", `ma2h_version="0.03"`),
@@ -44,15 +44,15 @@ var rows = []row{
 	no("ma2h_version", "notify", `ma2h_version="0.1000000000"`),
 	no("ma2h_version", "notify", `ma2h_version=0.3`),
 	no("ma2h_version", "notify", `ma2h_version=null`),
-	// req: ENV-03
+	// ENV-03
 	ok("notify", `ma2h_version="0.2"`),
 	ok("ask", `ma2h_version="0.4"`, `request.allowed_resolvers=["agent:legacy#worker"]`),
-	// req: ENV-04
+	// ENV-04
 	no("type", "notify", `type="directive"`),
 	no("type", "notify", `type=""`),
 	no("type", "notify", `type="Notify"`),
 	no("type", "notify", `type=null`),
-	// req: ENV-05
+	// ENV-05
 	ok("notify", `created_at="2026-06-04T15:48:30.123456789-11:30"`),
 	ok("notify", `created_at="2024-02-29T00:00:00Z"`),
 	no("created_at", "notify", `created_at="2026-06-04"`),
@@ -67,7 +67,7 @@ var rows = []row{
 	no("expires_at", "ask", `expires_at=""`),
 	no("expires_at", "ask", `expires_at="tomorrow"`),
 	no("expires_at", "ask", `expires_at=null`),
-	// req: ENV-06
+	// ENV-06
 	ok("notify", "-agent.project", "-agent.labels"),
 	ok("notify", `agent.labels={}`),
 	no("agent.id", "notify", `agent.id=""`),
@@ -83,30 +83,30 @@ var rows = []row{
 	no("agent.project", "notify", `agent.project=null`),
 	no("agent", "notify", `agent="bot"`),
 	no("agent", "notify", `agent=null`),
-	// req: ENV-08
+	// ENV-08
 	ok("notify", title200),
 	no("title", "notify", title201),
 	no("title", "notify", `title=""`),
 	no("title", "notify", `title=["a"]`),
-	// req: ENV-09
+	// ENV-09
 	ok("notify", `body=""`),
 	ok("notify", "-body"),
 	no("body", "notify", `body={}`),
 	no("body", "notify", `body=null`),
-	// req: ENV-10
+	// ENV-10
 	ok("notify", "-priority"),
 	ok("notify", `priority="urgent"`),
 	no("priority", "notify", `priority="medium"`),
 	no("priority", "notify", `priority=""`),
 	no("priority", "notify", `priority=null`),
-	// req: ENV-11
+	// ENV-11
 	ok("notify", `tags=[]`),
 	ok("notify", `tags=[""]`),
 	no("tags[]", "notify", `tags=["a",1]`),
 	no("tags[]", "notify", `tags=[null]`),
 	no("tags", "notify", `tags="a"`),
 	no("tags", "notify", `tags=null`),
-	// req: ENV-12
+	// ENV-12
 	ok("parts"),
 	ok("notify", `context=[]`),
 	ok("parts", `context.0={"kind":"text","text":""}`),
@@ -137,15 +137,15 @@ var rows = []row{
 	no("context[]", "parts", `context.0="text"`),
 	no("context[]", "parts", `context.0=null`),
 	no("context", "parts", `context={}`),
-	// req: ENV-13
+	// ENV-13
 	ok("notify", `state={}`),
 	no("state", "notify", `state="x"`),
 	no("state", "notify", `state=[]`),
 	no("state", "notify", `state=null`),
-	// req: ENV-14
+	// ENV-14
 	ok("notify", `client_ref=""`),
 	no("client_ref", "notify", `client_ref=1`),
-	// req: ENV-15
+	// ENV-15
 	ok("notify", `idempotency_key="k"`),
 	ok("notify", `idempotency_key=""`),
 	no("idempotency_key", "ask", "-idempotency_key"),
@@ -153,9 +153,9 @@ var rows = []row{
 	no("idempotency_key", "task", "-idempotency_key"),
 	no("idempotency_key", "task", `idempotency_key=""`),
 	no("idempotency_key", "task", `idempotency_key=7`),
-	// req: ENV-17
+	// ENV-17
 	ok("notify", `id="msg_x"`, `status="open"`, `from=1`, `actor=null`),
-	// req: ENV-16 ENV-18
+	// ENV-16 ENV-18
 	no("request", "notify", `request={"mode":"confirm"}`),
 	no("action", "notify", `action={"instructions":"x"}`),
 	no("request", "ask", "-request"),
@@ -164,19 +164,19 @@ var rows = []row{
 	no("request", "task", `request={"mode":"confirm"}`),
 	no("request", "notify", `request=null`),
 	no("action", "ask", `action=null`),
-	// req: ENV-19
+	// ENV-19
 	ok("notify", `sensitive=true`),
 	ok("directive", "-sensitive"),
 	no("sensitive", "notify", `sensitive="true"`),
 	no("sensitive", "notify", `sensitive=null`),
 	no("sensitive", "directive", `sensitive=1`),
 
-	// req: ASK-01
+	// ASK-01
 	no("request.mode", "ask", `request.mode="choose"`),
 	no("request.mode", "ask", `request.mode=""`),
 	no("request.mode", "ask", "-request.mode"),
 	no("request.mode", "ask", `request.mode=1`),
-	// req: ASK-02
+	// ASK-02
 	ok("ask", `request.options=[{"value":"","label":""}]`, "-request.default_on_expire"),
 	no("request.options", "ask", `request.options=[]`),
 	no("request.options", "ask", "-request.options"),
@@ -187,28 +187,28 @@ var rows = []row{
 	no("request.options[].label", "ask", `request.options.0.label=null`),
 	no("request.options[].description", "ask", `request.options.0.description=false`),
 	no("request.options[]", "ask", `request.options.0="ship"`),
-	// req: ASK-03
+	// ASK-03
 	no("request.schema", "input", "-request.schema"),
 	no("request.schema", "input", `request.schema=[]`),
 	no("request.schema", "input", `request.schema="{}"`),
 	no("request.schema", "input", `request.schema=null`),
 	no("request.schema", "ask", `request.schema=1`),
-	// req: ASK-04
+	// ASK-04
 	ok("confirm", `request.options=[{"value":"a","label":"A"},{"value":"b","label":"B"}]`),
 	no("request.options", "confirm", `request.options=[{"value":"a","label":"A"}]`),
 	no("request.options", "confirm", `request.options=[]`),
 	no("request.options", "confirm", `request.options=[{"value":"a","label":"A"},{"value":"b","label":"B"},{"value":"c","label":"C"}]`),
-	// req: ASK-05
+	// ASK-05
 	ok("ask", `request.permissions={}`),
 	no("request.permissions.allow_edit", "ask", `request.permissions.allow_edit="no"`),
 	no("request.permissions.allow_ignore", "ask", `request.permissions.allow_ignore=null`),
 	no("request.permissions", "ask", `request.permissions=true`),
-	// req: ASK-06
+	// ASK-06
 	ok("ask", `request.default_on_expire=null`),
 	no("request.default_on_expire", "ask", `request.default_on_expire=1`),
 	no("request.default_on_expire", "ask", `request.default_on_expire=["hold"]`),
 	no("request.default_on_expire", "input", `request.default_on_expire=true`),
-	// req: ASK-07 ASK-08
+	// ASK-07 ASK-08
 	ok("ask", "-request.allowed_resolvers"),
 	ok("ask", `request.allowed_resolvers=[]`),
 	ok("ask", `request.allowed_resolvers=["human:a:b","system: "]`),
@@ -219,10 +219,10 @@ var rows = []row{
 	no("request.allowed_resolvers[]", "ask", `request.allowed_resolvers=["Human:a"]`),
 	no("action.allowed_resolvers[]", "task", `action.allowed_resolvers=[" human:a"]`),
 	no("request.allowed_resolvers", "ask", `request.allowed_resolvers="human:a"`),
-	// req: ASK-09
+	// ASK-09
 	ok("input", `request.schema.properties.reason.x-ma2h-sensitive=true`),
 
-	// req: TSK-01
+	// TSK-01
 	ok("task", "-action.checklist", "-action.verification", "-action.allowed_resolvers", "-action.callback"),
 	ok("task", `action.checklist=[]`),
 	no("action.instructions", "task", "-action.instructions"),
@@ -233,10 +233,10 @@ var rows = []row{
 	no("action.checklist[].done", "task", `action.checklist.0.done=null`),
 	no("action.checklist", "task", `action.checklist={}`),
 	no("action.verification", "task", `action.verification=1`),
-	// req: TSK-02
+	// TSK-02
 	ok("task", `action.default_on_expire=7`),
 
-	// req: CB-01
+	// CB-01
 	ok("confirm", "-request.callback"),
 	ok("confirm", `request.callback.url="https://bot.example/"`),
 	no("request.callback.url", "push", "-request.callback.url"),
@@ -248,29 +248,29 @@ var rows = []row{
 	no("request.callback.mode", "push", "-request.callback.mode"),
 	no("request.callback", "push", `request.callback=null`),
 	no("action.callback.url", "task", "-action.callback.url"),
-	// req: CB-02
+	// CB-02
 	no("request.callback.auth.secret_ref", "push", "-request.callback.auth.secret_ref"),
 	no("request.callback.auth.secret_ref", "push", `request.callback.auth.secret_ref=""`),
 	no("request.callback.auth.token_ref", "push", `request.callback.auth.token_ref="env:T"`),
 	no("request.callback.auth.secret_ref", "push", `request.callback.auth.secret_ref=null`),
-	// req: CB-03
+	// CB-03
 	ok("push", `request.callback.auth={"scheme":"apikey","token_ref":"env:T"}`),
 	no("action.callback.auth.token_ref", "task", "-action.callback.auth.token_ref"),
 	no("action.callback.auth.token_ref", "task", `action.callback.auth.token_ref=""`),
 	no("action.callback.auth.secret_ref", "task", `action.callback.auth.secret_ref="env:S"`),
 	no("action.callback.auth.scheme", "task", `action.callback.auth.scheme="basic"`),
 	no("action.callback.auth.scheme", "task", "-action.callback.auth.scheme"),
-	// req: CB-04
+	// CB-04
 	ok("push", "-request.callback.auth"),
 	no("request.callback.auth", "push", `request.callback.auth=null`),
-	// req: CB-05 CB-06
+	// CB-05 CB-06
 	ok("push", `request.callback.auth.secret_ref="plain"`, `request.callback.url="http://bot.example/"`),
-	// req: CB-07
+	// CB-07
 	ok("confirm", `ma2h_version="0.2"`),
 	since("0.3", no("request.callback.mode", "push", `ma2h_version="0.2"`)),
 	since("0.3", no("action.callback.mode", "task", `ma2h_version="0.0"`)),
 
-	// req: RES-01
+	// RES-01
 	no("ma2h_version", "answered", "-ma2h_version"),
 	no("ma2h_version", "answered", `ma2h_version="0.03"`),
 	no("in_reply_to", "answered", "-in_reply_to"),
@@ -285,11 +285,11 @@ var rows = []row{
 	ok("answered", `state=null`),
 	no("state", "answered", `state="x"`),
 	no("state", "answered", `state=[]`),
-	// req: RES-02
+	// RES-02
 	no("resolution", "answered", `resolution="ignored"`),
 	no("resolution", "answered", `resolution=""`),
 	no("resolution", "answered", `resolution=null`),
-	// req: RES-03
+	// RES-03
 	ok("completed"),
 	ok("completed", "-response"),
 	ok("completed", `resolution="expired"`),
@@ -299,14 +299,14 @@ var rows = []row{
 	no("response", "answered", `response="ship"`),
 	no("response.value", "completed with checklist", `response.value="x"`),
 	no("response.value", "completed with checklist", `resolution="completed"`, `response.value={}`),
-	// req: RES-04
+	// RES-04
 	no("response.actor", "answered", "-response.actor"),
 	no("response.actor", "answered", `response.actor="alice"`),
 	no("response.actor", "answered", `response.actor=""`),
 	no("response.resolved_at", "answered", "-response.resolved_at"),
 	no("response.resolved_at", "answered", `response.resolved_at="2026-06-04"`),
 	no("response.resolved_at", "answered", `response.resolved_at=null`),
-	// req: RES-05
+	// RES-05
 	ok("answered object"),
 	ok("answered", `response.value=""`),
 	no("response.value", "answered", "-response.value"),
@@ -315,14 +315,14 @@ var rows = []row{
 	no("response.value", "answered", `response.value=["ship"]`),
 	no("response.value", "declined", `response.value="no"`),
 	no("response.value", "declined", `resolution="cancelled"`, `response.value={}`),
-	// req: RES-06
+	// RES-06
 	ok("answered", "-response.edited", "-response.comment"),
 	no("response.edited", "answered", `response.edited="no"`),
 	no("response.comment", "answered", `response.comment=null`),
 	no("response.checklist", "answered", `response.checklist=[]`),
 	no("response.checklist", "declined", `response.checklist=[{"text":"a","done":true}]`),
 	no("response.checklist[].text", "completed with checklist", "-response.checklist.0.text"),
-	// req: RES-07
+	// RES-07
 	ok("defaulted", "-defaulted"),
 	ok("defaulted", `defaulted=false`),
 	no("response.actor", "defaulted", `response.actor="human:alice"`),
@@ -332,15 +332,15 @@ var rows = []row{
 	no("defaulted", "defaulted", `defaulted="true"`),
 	no("defaulted", "defaulted", `defaulted=null`),
 
-	// req: DISC-01
+	// DISC-01
 	ok("bare capability"),
 	no("ma2h_version", "bare capability", "-ma2h_version"),
 	no("ma2h_version", "bare capability", `ma2h_version="0.03"`),
-	// req: DISC-02
+	// DISC-02
 	ok("capability", `inbound.enabled=false`, "-ack", "-presence"),
-	// req: DISC-03
+	// DISC-03
 	ok("capability", `auth_schemes=["x"]`, `signature_algs=[]`, `inbound.signature_algs=["x"]`, `extra={"a":null}`, `inbound.extra=1`),
-	// req: DISC-04
+	// DISC-04
 	ok("capability", `max_context_parts=16`, `max_body_bytes=9007199254740991`),
 	no("max_body_bytes", "capability", `max_body_bytes=0`),
 	no("max_body_bytes", "capability", `max_body_bytes="65536"`),
@@ -358,7 +358,7 @@ var rows = []row{
 	no("rate_limit.inbox_depth", "capability", `rate_limit.inbox_depth="x"`),
 	no("retention_days", "capability", `retention_days=0`),
 	no("replay_window_seconds", "capability", `replay_window_seconds=0`),
-	// req: DISC-05
+	// DISC-05
 	since("0.4", no("inbound.enabled", "capability", "-inbound.enabled")),
 	since("0.4", no("inbound.enabled", "capability", `inbound.enabled="yes"`)),
 	since("0.4", no("inbound.poll_url", "capability", `inbound.poll_url="/v1/inbox"`)),
@@ -376,7 +376,7 @@ var rows = []row{
 	since("0.4", no("presence.enabled", "capability", "-presence.enabled")),
 	since("0.4", no("presence.freshness_seconds", "capability", `presence.freshness_seconds=0`)),
 
-	// req: SUB-02
+	// SUB-02
 	ok("submit ack", "-review_url", `destination={"later":1}`),
 	ok("submit ack", `status="answered"`),
 	no("id", "submit ack", "-id"),
@@ -390,7 +390,7 @@ var rows = []row{
 	no("review_url", "submit ack", `review_url=""`),
 	no("review_url", "submit ack", `review_url=null`),
 
-	// req: PUL-01
+	// PUL-01
 	no("response", "get answered", "-response", "-delivery"),
 	no("response", "get answered", `response=null`),
 	no("response", "get task", "-response"),
@@ -406,12 +406,12 @@ var rows = []row{
 		`response.response={"value":"x","actor":"system:default_on_expire","resolved_at":"2026-06-04T15:48:30Z"}`),
 	no("title", "get open", `title=""`),
 	no("request", "get open", "-request"),
-	// req: PUL-08
+	// PUL-08
 	no("id", "get open", "-id"),
 	no("id", "get open", `id=""`),
 	no("response.in_reply_to", "get answered", `response.in_reply_to=""`),
 	no("response.resolution", "get answered", `response.resolution="done"`),
-	// req: PUL-09
+	// PUL-09
 	no("status", "get open", "-status"),
 	no("status", "get open", `status="queued"`),
 	no("status", "get open", `status="delivered"`),
@@ -420,7 +420,7 @@ var rows = []row{
 	no("status", "get task", `status="answered"`),
 	no("status", "get task", `status="cancelled"`),
 	ok("get task", `status="expired"`, `response.resolution="expired"`),
-	// req: PUL-13
+	// PUL-13
 	ok("get answered", "-delivery"),
 	ok("get answered", "-delivery.delivered_at"),
 	ok("get acknowledged"),
@@ -439,7 +439,7 @@ var rows = []row{
 	since("0.4", no("response|delivery", "get open", `delivery={"state":"delivered-to-agent"}`)),
 	since("0.4", no("response|delivery", "get delivered", `delivery={"state":"delivered-to-agent"}`)),
 
-	// req: ACK-04
+	// ACK-04
 	ok("ack", "-note", "-resolution_id"),
 	ok("ack", `ma2h_version="0.10"`),
 	no("ma2h_version", "ack", `ma2h_version="0.3"`),
@@ -454,7 +454,7 @@ var rows = []row{
 	no("note", "ack", `note=null`),
 	no("resolution_id", "ack", `resolution_id=1`),
 
-	// req: INB-05
+	// INB-05
 	no("request", "directive", `request={"mode":"confirm"}`),
 	no("action", "directive", `action={"instructions":"x"}`),
 	no("state", "directive", `state={}`),
@@ -471,7 +471,7 @@ var rows = []row{
 	no("expires_at", "directive", `expires_at=""`),
 	no("context[].text", "directive", "-context.0.text"),
 	no("tags", "directive", `tags=null`),
-	// req: INB-24
+	// INB-24
 	ok("directive", `from="system:hub"`),
 	no("from", "directive", `from="agent:bot"`),
 	no("from", "directive", `from="alice"`),
@@ -481,7 +481,7 @@ var rows = []row{
 	no("to", "directive", `to="agent:"`),
 	no("to", "directive", "-to"),
 
-	// req: PRE-01
+	// PRE-01
 	ok("presence", `state="offline"`),
 	ok("unknown presence"),
 	no("last_seen", "presence", "-last_seen"),
@@ -496,7 +496,7 @@ var rows = []row{
 	no("freshness_seconds", "presence", `freshness_seconds=0`),
 	no("freshness_seconds", "presence", `freshness_seconds=1.5`),
 
-	// req: ERR-01
+	// ERR-01
 	ok("error", "-error.message", `id="msg_1"`),
 	no("error", "error", "-error"),
 	no("error", "error", `error="not_found"`),

@@ -92,6 +92,7 @@ func openStore(ctx context.Context, engine, place string) (everything, func() er
 			return nil, nil, err
 		}
 		db.SetMaxOpenConns(4)
+		db.SetMaxIdleConns(4)
 		s, err := sqlstore.New(db, sqlstore.Config{Dialect: sqlstore.PostgreSQL, Schema: name})
 		if err == nil {
 			err = s.Migrate(ctx)

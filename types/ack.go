@@ -7,13 +7,13 @@ import (
 
 // Ack is the receipt that the Hub makes of an acknowledgment (§14.1).
 type Ack struct {
-	Version      string `json:"ma2h_version"`
-	Type         string `json:"type"` // "ack"
-	InReplyTo    string `json:"in_reply_to"`
-	By           string `json:"by"`
-	AckedAt      string `json:"acked_at"`
-	Note         string `json:"note,omitzero"`
-	ResolutionID string `json:"resolution_id,omitzero"`
+	Version      string `json:"ma2h_version"`           // ma2h_version
+	Type         string `json:"type"`                   // "ack"
+	InReplyTo    string `json:"in_reply_to"`            // the message or directive
+	By           string `json:"by"`                     // who acknowledged, as the Hub attests it
+	AckedAt      string `json:"acked_at"`               // RFC 3339, the Hub's clock
+	Note         string `json:"note,omitzero"`          // for the human; untrusted
+	ResolutionID string `json:"resolution_id,omitzero"` // of a message's answer
 }
 
 // TypeAck is the type of an Ack.

@@ -17,8 +17,8 @@ type Action struct {
 
 // ChecklistItem is one step of a task.
 type ChecklistItem struct {
-	Text string `json:"text"`
-	Done bool   `json:"done"`
+	Text string `json:"text"` // the step
+	Done bool   `json:"done"` // whether it is done
 }
 
 type wireChecklistItem struct {

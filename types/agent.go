@@ -31,11 +31,11 @@ func (r Runtime) Known() bool {
 // that the credential is scoped to; RunID is this invocation and authorizes
 // nothing.
 type Agent struct {
-	ID      string            `json:"id"`
-	RunID   string            `json:"run_id"`
-	Runtime Runtime           `json:"runtime"`
-	Project string            `json:"project,omitzero"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	ID      string            `json:"id"`               // stable identity, such as deploybot/dev-team: what the credential is scoped to
+	RunID   string            `json:"run_id"`           // this invocation; authorizes nothing
+	Runtime Runtime           `json:"runtime"`          // where it runs
+	Project string            `json:"project,omitzero"` // groups agents for the human
+	Labels  map[string]string `json:"labels,omitempty"` // free-form, such as the model
 }
 
 // Validate returns a *FieldError for the first rule of §4.1 that a breaks.

@@ -28,18 +28,17 @@ const (
 
 // Callback asks the Hub to push the Response to URL (§8.3).
 type Callback struct {
-	Mode CallbackMode  `json:"mode"`
-	URL  string        `json:"url,omitzero"`
-	Auth *CallbackAuth `json:"auth,omitzero"`
+	Mode CallbackMode  `json:"mode"`          // push, or pull for none
+	URL  string        `json:"url,omitzero"`  // an endpoint of the agent; https
+	Auth *CallbackAuth `json:"auth,omitzero"` // nil: the signature alone
 }
 
-// CallbackAuth names a credential by reference, such as env:NAME; a secret
-// itself never goes here. SecretRef belongs to hmac, TokenRef to bearer and
-// apikey.
+// CallbackAuth names a credential by reference; a secret itself never goes
+// here (§8.3).
 type CallbackAuth struct {
-	Scheme    AuthScheme `json:"scheme"`
-	SecretRef string     `json:"secret_ref,omitzero"`
-	TokenRef  string     `json:"token_ref,omitzero"`
+	Scheme    AuthScheme `json:"scheme"`              // hmac, bearer or apikey
+	SecretRef string     `json:"secret_ref,omitzero"` // of hmac, such as env:NAME
+	TokenRef  string     `json:"token_ref,omitzero"`  // of bearer and apikey
 }
 
 type wireCallbackAuth struct {

@@ -10,19 +10,19 @@ import (
 // mandatory; a zero field means that the Hub did not say, and an absent
 // Inbound, Ack or Presence that it does not offer the leg.
 type Capability struct {
-	Version             string      `json:"ma2h_version"`
-	MaxBodyBytes        int64       `json:"max_body_bytes,omitzero"`
-	MaxPartBytes        int64       `json:"max_part_bytes,omitzero"`
-	MaxContextParts     *int64      `json:"max_context_parts,omitzero"` // zero is a limit
-	AuthSchemes         []string    `json:"auth_schemes,omitempty"`
-	CallbackAuthSchemes []string    `json:"callback_auth_schemes,omitempty"`
-	SignatureAlgs       []string    `json:"signature_algs,omitempty"`
-	RateLimit           *RateLimit  `json:"rate_limit,omitzero"`
-	RetentionDays       int64       `json:"retention_days,omitzero"`
-	ReplayWindowSeconds int64       `json:"replay_window_seconds,omitzero"`
-	Inbound             *Inbound    `json:"inbound,omitzero"`
-	Ack                 *AckOffer   `json:"ack,omitzero"`
-	Presence            *PresenceIn `json:"presence,omitzero"`
+	Version             string      `json:"ma2h_version"`                    // ma2h_version
+	MaxBodyBytes        int64       `json:"max_body_bytes,omitzero"`         // of Message.Body
+	MaxPartBytes        int64       `json:"max_part_bytes,omitzero"`         // of one Part
+	MaxContextParts     *int64      `json:"max_context_parts,omitzero"`      // zero is a limit
+	AuthSchemes         []string    `json:"auth_schemes,omitempty"`          // that agents authenticate with
+	CallbackAuthSchemes []string    `json:"callback_auth_schemes,omitempty"` // that callbacks may name
+	SignatureAlgs       []string    `json:"signature_algs,omitempty"`        // that pushes are signed with
+	RateLimit           *RateLimit  `json:"rate_limit,omitzero"`             // nil: none is published
+	RetentionDays       int64       `json:"retention_days,omitzero"`         // of messages
+	ReplayWindowSeconds int64       `json:"replay_window_seconds,omitzero"`  // of signatures
+	Inbound             *Inbound    `json:"inbound,omitzero"`                // mailboxes
+	Ack                 *AckOffer   `json:"ack,omitzero"`                    // acknowledgments
+	Presence            *PresenceIn `json:"presence,omitzero"`               // presence
 }
 
 // Signature algorithms (§9.2).
@@ -33,32 +33,32 @@ const (
 
 // RateLimit are the published quotas of one agent id (§8.6).
 type RateLimit struct {
-	RequestsPerMinute int64 `json:"requests_per_minute,omitzero"`
-	InboxDepth        int64 `json:"inbox_depth,omitzero"`
+	RequestsPerMinute int64 `json:"requests_per_minute,omitzero"` // of one agent
+	InboxDepth        int64 `json:"inbox_depth,omitzero"`         // open asks and tasks
 }
 
 // Inbound advertises the agent's mailbox (§8.7).
 type Inbound struct {
-	Enabled                  bool     `json:"enabled"`
-	PollURL                  string   `json:"poll_url,omitzero"`
-	AckURL                   string   `json:"ack_url,omitzero"`
-	MaxBatch                 int64    `json:"max_batch,omitzero"`
-	VisibilityTimeoutSeconds int64    `json:"visibility_timeout_seconds,omitzero"`
-	RetentionDays            int64    `json:"retention_days,omitzero"`
-	SignatureAlgs            []string `json:"signature_algs,omitempty"`
-	WebhookSupported         bool     `json:"webhook_supported,omitzero"`
+	Enabled                  bool     `json:"enabled"`                             // false: no mailboxes
+	PollURL                  string   `json:"poll_url,omitzero"`                   // drains
+	AckURL                   string   `json:"ack_url,omitzero"`                    // acknowledges
+	MaxBatch                 int64    `json:"max_batch,omitzero"`                  // entries a drain
+	VisibilityTimeoutSeconds int64    `json:"visibility_timeout_seconds,omitzero"` // how long a drained entry is hidden
+	RetentionDays            int64    `json:"retention_days,omitzero"`             // of entries that are not acknowledged
+	SignatureAlgs            []string `json:"signature_algs,omitempty"`            // that deliveries are signed with
+	WebhookSupported         bool     `json:"webhook_supported,omitzero"`          // pushes directives too
 }
 
 // AckOffer advertises acknowledgments (§14).
 type AckOffer struct {
-	Enabled       bool     `json:"enabled"`
-	SignatureAlgs []string `json:"signature_algs,omitempty"`
+	Enabled       bool     `json:"enabled"`                  // false: no acknowledgments
+	SignatureAlgs []string `json:"signature_algs,omitempty"` // that a pushed one is signed with
 }
 
 // PresenceIn advertises presence (§15).
 type PresenceIn struct {
-	Enabled          bool  `json:"enabled"`
-	FreshnessSeconds int64 `json:"freshness_seconds,omitzero"`
+	Enabled          bool  `json:"enabled"`                    // false: no presence
+	FreshnessSeconds int64 `json:"freshness_seconds,omitzero"` // after which an agent reads as offline
 }
 
 // OffersInbound reports whether the Hub has mailboxes.

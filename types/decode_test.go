@@ -22,7 +22,7 @@ func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", 
 
 func number(n int) string { return "1" + strings.Repeat("0", n-1-len("e-399")) + "e-399" }
 
-// report: B036
+// report: B036 B046
 func TestTextThatReadersTakeDifferentlyIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":                        ``,

@@ -39,22 +39,22 @@ func (p Priority) Known() bool {
 
 // Message is the envelope that an agent submits (§4).
 type Message struct {
-	Version        string   `json:"ma2h_version"`
-	Type           Verb     `json:"type"`
-	CreatedAt      string   `json:"created_at"` // RFC 3339, agent clock, informational
-	Agent          Agent    `json:"agent"`
-	Title          string   `json:"title"` // 1 to 200 characters
-	Body           string   `json:"body,omitzero"`
-	Priority       Priority `json:"priority,omitzero"`
-	Tags           []string `json:"tags,omitempty"`
-	Context        []Part   `json:"context,omitempty"`
-	State          Raw      `json:"state,omitzero"` // opaque object, returned verbatim (§9.3)
-	ClientRef      string   `json:"client_ref,omitzero"`
+	Version        string   `json:"ma2h_version"`             // ma2h_version
+	Type           Verb     `json:"type"`                     // notify, ask or task
+	CreatedAt      string   `json:"created_at"`               // RFC 3339, agent clock, informational
+	Agent          Agent    `json:"agent"`                    // who asks
+	Title          string   `json:"title"`                    // 1 to 200 characters
+	Body           string   `json:"body,omitzero"`            // Markdown; untrusted
+	Priority       Priority `json:"priority,omitzero"`        // empty: normal
+	Tags           []string `json:"tags,omitempty"`           // labels
+	Context        []Part   `json:"context,omitempty"`        // attachments
+	State          Raw      `json:"state,omitzero"`           // opaque object, returned verbatim (§9.3)
+	ClientRef      string   `json:"client_ref,omitzero"`      // a label; never shown
 	IdempotencyKey string   `json:"idempotency_key,omitzero"` // required for ask and task (§8.1)
 	ExpiresAt      string   `json:"expires_at,omitzero"`      // RFC 3339
-	Sensitive      bool     `json:"sensitive,omitzero"`
-	Request        *Request `json:"request,omitzero"` // ask only
-	Action         *Action  `json:"action,omitzero"`  // task only
+	Sensitive      bool     `json:"sensitive,omitzero"`       // keep out of telemetry (§9.6)
+	Request        *Request `json:"request,omitzero"`         // ask only
+	Action         *Action  `json:"action,omitzero"`          // task only
 }
 
 // UnmarshalJSON reads a Message and refuses an empty priority or expires_at.

@@ -83,10 +83,10 @@ func (a *SubmitAck) Validate() error {
 // the Response once it is terminal, and the receipt track (§8.2).
 type MessageView struct {
 	Message
-	ID       string    `json:"id"`
-	Status   Status    `json:"status"`
-	Response *Response `json:"response,omitzero"`
-	Delivery *Delivery `json:"delivery,omitzero"`
+	ID       string    `json:"id"`                // the Hub's id
+	Status   Status    `json:"status"`            // where it is now
+	Response *Response `json:"response,omitzero"` // nil while open
+	Delivery *Delivery `json:"delivery,omitzero"` // how far the answer has come; nil before it was read
 }
 
 // viewRest is what a MessageView has beside the members of the message.
@@ -131,10 +131,10 @@ const (
 
 // Delivery is the receipt track of an answer, orthogonal to the status (§14.2).
 type Delivery struct {
-	State          DeliveryState `json:"state"`
-	DeliveredAt    string        `json:"delivered_at,omitzero"`
-	AcknowledgedAt string        `json:"acknowledged_at,omitzero"`
-	Ack            *Ack          `json:"ack,omitzero"`
+	State          DeliveryState `json:"state"`                    // delivered-to-agent or acknowledged
+	DeliveredAt    string        `json:"delivered_at,omitzero"`    // RFC 3339
+	AcknowledgedAt string        `json:"acknowledged_at,omitzero"` // RFC 3339
+	Ack            *Ack          `json:"ack,omitzero"`             // the acknowledgment that stands
 }
 
 // Validate returns a *FieldError for the first rule of §8.2 that v breaks,

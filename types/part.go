@@ -21,18 +21,18 @@ const (
 // Part is one attachment: exactly one of Text, Data and File, as Kind says
 // (§4.2).
 type Part struct {
-	Kind     PartKind
-	Text     string // Kind text
-	Data     Raw    // Kind data: a JSON object
-	File     *File  // Kind file
-	Metadata Raw    // optional JSON object
+	Kind     PartKind // which of the three it is
+	Text     string   // Kind text
+	Data     Raw      // Kind data: a JSON object
+	File     *File    // Kind file
+	Metadata Raw      // optional JSON object
 }
 
 // File points at an attachment. Nothing in this library fetches URI.
 type File struct {
-	URI      string `json:"uri"`
-	Name     string `json:"name,omitzero"`
-	MIMEType string `json:"mime_type,omitzero"`
+	URI      string `json:"uri"`                // where it is
+	Name     string `json:"name,omitzero"`      // what to call it
+	MIMEType string `json:"mime_type,omitzero"` // such as text/x-diff
 }
 
 type wirePart struct {

@@ -17,10 +17,10 @@ const (
 
 // Presence is the body of GET /v1/agents/{agent_id}/presence (§15.3).
 type Presence struct {
-	AgentID          string        `json:"agent_id"`
-	State            PresenceState `json:"state"`
+	AgentID          string        `json:"agent_id"`           // whose it is
+	State            PresenceState `json:"state"`              // online, offline or unknown
 	LastSeen         string        `json:"last_seen,omitzero"` // RFC 3339; absent when unknown
-	FreshnessSeconds int64         `json:"freshness_seconds"`
+	FreshnessSeconds int64         `json:"freshness_seconds"`  // after which it reads as offline
 }
 
 // UnmarshalJSON reads a Presence and refuses an empty last_seen.

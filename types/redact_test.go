@@ -58,6 +58,7 @@ var printed = map[string]struct {
 	"Response":        {types.Response{}, "InReplyTo ResolutionID Resolution"},
 	"ResponseAgent":   {types.ResponseAgent{}, "ID RunID"},
 	"ResponseDetail":  {types.ResponseDetail{}, "Actor"},
+	"SecretRef":       {types.SecretRef{}, "Ref"},
 	"SubmitAck":       {types.SubmitAck{}, "ID Status"},
 	"Version":         {types.Version{}, ""},
 }

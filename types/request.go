@@ -35,9 +35,9 @@ type Request struct {
 
 // Option is one answer of a select or confirm.
 type Option struct {
-	Value       string `json:"value"`
-	Label       string `json:"label"`
-	Description string `json:"description,omitzero"`
+	Value       string `json:"value"`                // what comes back; no two the same
+	Label       string `json:"label"`                // what the human reads
+	Description string `json:"description,omitzero"` // more of it
 }
 
 type wireOption struct {
@@ -63,10 +63,10 @@ func (o *Option) UnmarshalJSON(b []byte) error {
 // true (§5.2). AllowRespond false removes answering, AllowIgnore false removes
 // declining.
 type Permissions struct {
-	AllowAccept  *bool `json:"allow_accept,omitzero"`
-	AllowEdit    *bool `json:"allow_edit,omitzero"`
-	AllowRespond *bool `json:"allow_respond,omitzero"`
-	AllowIgnore  *bool `json:"allow_ignore,omitzero"`
+	AllowAccept  *bool `json:"allow_accept,omitzero"`  // take what is proposed
+	AllowEdit    *bool `json:"allow_edit,omitzero"`    // change what is proposed
+	AllowRespond *bool `json:"allow_respond,omitzero"` // answer
+	AllowIgnore  *bool `json:"allow_ignore,omitzero"`  // decline
 }
 
 // Choices returns the values that an answer may take: those of Options, or

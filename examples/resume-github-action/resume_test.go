@@ -269,6 +269,7 @@ func TestAnEventThatWasChangedOnItsWayLeadsToThePulledAnswer(t *testing.T) {
 	}
 }
 
+// report: B100
 func TestAJobOfAnotherEventWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	if err := os.WriteFile(filepath.Join(w.dir, "event.json"), []byte(`{"ref":"refs/heads/main"}`), 0o600); err != nil {

@@ -44,7 +44,7 @@ func refused(t *testing.T, text []byte, reason string) {
 	}
 }
 
-// req: JCS-02
+// req: JCS-02 GO-04
 // report: B049 B037
 func TestNumbersAreWrittenAsECMAScriptWritesDoubles(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
@@ -92,7 +92,7 @@ func TestNumbersOutsideTheFiniteDoublesAreRefused(t *testing.T) {
 	refused(t, []byte(`{"n":0.`+strings.Repeat("1", limits.MaxNumberLen-1)+`}`), strict.ReasonNumber)
 }
 
-// req: JCS-01
+// req: JCS-01 GO-04
 // report: B048
 func TestMembersAreOrderedByUTF16CodeUnits(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
@@ -117,7 +117,7 @@ func TestMembersAreOrderedByUTF16CodeUnits(t *testing.T) {
 	}
 }
 
-// req: JCS-03
+// req: JCS-03 GO-04
 // report: B043
 func TestStringsAreEscapedAsLittleAsTheyCanBe(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
@@ -140,7 +140,7 @@ func TestStringsAreEscapedAsLittleAsTheyCanBe(t *testing.T) {
 	}
 }
 
-// req: JCS-04
+// req: JCS-04 GO-03
 // report: B045 B046 B067
 func TestTextThatIsNotValidUnicodeIsRefusedAndNotRepaired(t *testing.T) {
 	bad := []string{`\ud83d`, `\ude00`, `\ude00\ud83d`, `\ud83d\u0041`, "\xff", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "a\xe2\x82"}
@@ -157,7 +157,7 @@ func TestTextThatIsNotValidUnicodeIsRefusedAndNotRepaired(t *testing.T) {
 	}
 }
 
-// req: JCS-05
+// req: JCS-05 GO-02
 // report: B036
 func TestDuplicateNamesAreRefusedAtAnyDepth(t *testing.T) {
 	for _, text := range []string{

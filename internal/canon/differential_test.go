@@ -12,6 +12,7 @@ import (
 
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/internal/strict"
 )
 
@@ -39,6 +40,7 @@ func agree(t *testing.T, text []byte) {
 		case e.Reason == strict.ReasonDepth && depth(want) > limits.MaxDepth:
 		case e.Reason == strict.ReasonNumber && longestNumber(text) > limits.MaxNumberLen:
 		case e.Reason == canon.ReasonLength && len(text) > limits.MaxCanonical:
+		case e.Reason == strict.ReasonTiny && faults(t, text)[strict.ReasonTiny]:
 		default:
 			t.Fatalf("%q: only we refuse: %v", text, err)
 		}
@@ -210,15 +212,17 @@ func holds(t *testing.T, text []byte) {
 
 // report: B034 B036 B040 B043 B045 B048 B049
 func FuzzCanonicalFormIsSharedAndStable(f *testing.F) {
+	corpus := seeds.For(f)
 	for _, s := range shapes {
-		f.Add(s.make(300))
+		corpus.Add(s.make(300))
 	}
 	for _, s := range []string{
 		`{"a":"\ud83d\ude00","a\u0000":[1e400,-0,1E30]}`, `{"😀":1,"` + "\ufb33" + `":2}`, `{"a":1,"\u0061":2}`,
 		strings.Repeat("[", 65) + strings.Repeat("]", 65), `{"b":{"d":1,"c":2},"a":[{"z":"\\\"","y":null}]}`, ` 1 `, `"\/"`,
 	} {
-		f.Add([]byte(s))
+		corpus.Add([]byte(s))
 	}
+	corpus.Counted(len(shapes) + 7)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		agree(t, text)
 		holds(t, text)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/ma2h/ma2h-go/internal/header"
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 )
 
 const (
@@ -31,7 +35,7 @@ func refused(t *testing.T, s header.Signature, err error, want header.Rule) {
 	}
 }
 
-// req: SIG-01 SIG-02 SIG-03
+// req: SIG-01 SIG-02 SIG-03 AMB-10
 // report: B058 B060
 func TestAcceptedHeadersGiveTheirFields(t *testing.T) {
 	for name, value := range map[string]string{
@@ -160,7 +164,7 @@ func TestValuesAtTheirBoundsAreAccepted(t *testing.T) {
 	}
 }
 
-// req: SIG-01 SIG-03
+// req: SIG-01 SIG-03 GO-06
 // report: B061
 func TestExactlyOneHeaderLineIsRead(t *testing.T) {
 	forged := "t=1749050910,jti=forged,v1=" + other
@@ -195,7 +199,7 @@ func TestExactlyOneHeaderLineIsRead(t *testing.T) {
 	refused(t, s, err, header.RuleTwoT)
 }
 
-// req: SIG-08
+// req: SIG-08 GO-05 dp-025
 func TestV1IsWellFormedByAlphabetPaddingAndLength(t *testing.T) {
 	b, err := os.ReadFile("testdata/v1.json")
 	if err != nil {
@@ -242,14 +246,83 @@ func TestErrorsHoldNothingOfTheHeader(t *testing.T) {
 	}
 }
 
-func FuzzAnAcceptedHeaderRendersToTheSameFields(f *testing.F) {
-	for _, s := range []string{good, header.Prefix + good, good + "=", "t=0 ,\tjti=a=b , v1=" + v1 + ",v1=" + other + ",x=", "t=1,jti=a,v1=" + v1[:42] + "d"} {
-		f.Add(s)
+var rules = []header.Rule{
+	header.RuleAbsent, header.RuleOneLine, header.RuleLength, header.RuleItem, header.RuleNoT, header.RuleTwoT, header.RuleT, header.RuleNoJTI,
+	header.RuleTwoJTI, header.RuleJTI, header.RuleNoV1, header.RuleManyV1, header.RuleEncoding, header.RuleShort,
+}
+
+var (
+	named   = regexp.MustCompile(`(?i)^[ \t]*ma2h-signature:(.*)$`)
+	anItem  = regexp.MustCompile(`^[ \t]*([A-Za-z0-9_-]+)=([!-~]*)[ \t]*$`)
+	aTime   = regexp.MustCompile(`^(0|[1-9][0-9]{0,11})$`)
+	anMAC   = regexp.MustCompile(`^([A-Za-z0-9_-]{43,})(=?=?)$`)
+	letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+)
+
+// secondReading reads a header by regular expressions and with base64 done by
+// hand.
+func secondReading(value string) (header.Signature, bool) {
+	none := header.Signature{}
+	if len(value) > limits.MaxHeader || strings.ContainsAny(value, "\r\n") {
+		return none, false
 	}
+	if m := named.FindStringSubmatch(value); m != nil {
+		value = m[1]
+	}
+	fields := map[string][]string{}
+	for _, item := range strings.Split(value, ",") {
+		m := anItem.FindStringSubmatch(item)
+		if m == nil {
+			return none, false
+		}
+		fields[m[1]] = append(fields[m[1]], m[2])
+	}
+	t, jti, macs := fields["t"], fields["jti"], fields["v1"]
+	if len(t) != 1 || !aTime.MatchString(t[0]) || len(jti) != 1 || jti[0] == "" || len(jti[0]) > limits.MaxJTI || len(macs) < 1 || len(macs) > limits.MaxV1 {
+		return none, false
+	}
+	s := header.Signature{T: t[0], JTI: jti[0]}
+	for _, c := range t[0] {
+		s.Unix = 10*s.Unix + int64(c-'0')
+	}
+	for _, text := range macs {
+		m := anMAC.FindStringSubmatch(text)
+		if m == nil || len(m[1])%4 == 1 || m[2] != "" && len(m[2]) != (4-len(m[1])%4)%4 {
+			return none, false
+		}
+		var mac []byte
+		bits, n := 0, 0
+		for _, c := range m[1] {
+			bits, n = bits<<6|strings.IndexRune(letters, c), n+6
+			if n >= 8 {
+				mac, n = append(mac, byte(bits>>(n-8))), n-8
+			}
+			bits &= 1<<n - 1
+		}
+		s.V1 = append(s.V1, mac)
+	}
+	return s, true
+}
+
+// req: SIG-01, SIG-02, SIG-03, SIG-04, SIG-08
+// report: B058, B060
+func FuzzAnAcceptedHeaderRendersToTheSameFields(f *testing.F) {
+	corpus := seeds.For(f)
+	for _, s := range []string{
+		good, header.Prefix + good, good + "=", "t=0 ,\tjti=a=b , v1=" + v1 + ",v1=" + other + ",x=", "t=1,jti=a,v1=" + v1[:42] + "d", good + ",v1=", good + ",", "," + good, good + ",=", good + ",t=1",
+		good + ",jti=b", good + ",x=\x7f", good + ", x = y", "ma2h-SIGNATURE:" + good, header.Prefix + header.Prefix + good, "t=00,jti=a,v1=" + v1, "t=1234567890123,jti=a,v1=" + v1, "t=1,jti=a,v1=" + v1 + "==",
+		"t=1,jti=a,v1=" + v1[:42], "t=1,jti=a,v1=" + strings.Replace(v1, "_", "/", 1), "t=1,jti=a" + strings.Repeat(",v1="+v1, limits.MaxV1+1), "t=1,jti=" + strings.Repeat("j", limits.MaxJTI+1) + ",v1=" + v1, "t=1,v1=" + v1, "",
+	} {
+		corpus.Add(s)
+	}
+	corpus.Counted(24)
 	f.Fuzz(func(t *testing.T, value string) {
 		s, err := header.Parse(value)
+		if want, ok := secondReading(value); ok != (err == nil) || !reflect.DeepEqual(s, want) {
+			t.Fatalf("%q: got %+v, %v, the second reader %+v, %t", value, s, err, want, ok)
+		}
 		if err != nil {
-			if _, ok := errors.AsType[*header.Error](err); !ok {
+			if e, ok := errors.AsType[*header.Error](err); !ok || !slices.Contains(rules, e.Rule) {
 				t.Fatalf("%q: untyped error %v", value, err)
 			}
 			return

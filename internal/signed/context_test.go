@@ -135,6 +135,7 @@ func TestInputsAndStringsEnterTheContextInCanonicalForm(t *testing.T) {
 	}
 }
 
+// req: AMB-42
 // report: B051
 func TestAbsentAndNullPayloadsShareADigestAndEmptyOnesDoNot(t *testing.T) {
 	ctx, _ := signed.ForResponse(types.Version{Minor: 3})
@@ -161,6 +162,7 @@ func TestAbsentAndNullPayloadsShareADigestAndEmptyOnesDoNot(t *testing.T) {
 	}
 }
 
+// req: AMB-04
 func TestTheVersionIsReadFromTheBodyOnly(t *testing.T) {
 	for text, want := range map[string]types.Version{
 		`{"ma2h_version":"0.3"}`:      {Minor: 3},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ma2h/ma2h-go/internal/canon"
 	"github.com/ma2h/ma2h-go/internal/header"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/internal/signed"
 	"github.com/ma2h/ma2h-go/internal/strict"
 	"github.com/ma2h/ma2h-go/internal/vectors"
@@ -118,10 +119,9 @@ func matches(t *testing.T, keys []vectors.Key, text []byte, macs [][]byte) bool 
 	return false
 }
 
-// req: CTX-R2 CTX-R3 CTX-D CTX-A
-// req: SIG-05 SIG-06 SIG-07 SIG-10 SIG-12 SIG-13
-// req: SGR-01 SGR-03 SGR-04 SGD-01 SGA-01 VER-02 VER-03 VER-04
-// req: JCS-02 JCS-03 JCS-04 JCS-05 JCS-06 RES-07 RES-09
+// req: CTX-R2 CTX-R3 CTX-D CTX-A SIG-05 SIG-06 SIG-07 SIG-10 SIG-12 SIG-13 SGR-01 SGR-03 SGR-04
+// req: SGD-01 SGA-01 VER-02 VER-03 VER-04 JCS-02 JCS-03 JCS-04 JCS-05 JCS-06 RES-07 RES-09 AMB-01
+// req: AMB-02 dp-001 dp-003 dp-005 dp-006 dp-008 dp-009
 // report: B034 B036 B037 B045 B046 B051 B052 B054 B055 B057 B058 B067 B072 B073
 func TestEveryVectorGetsItsVerdict(t *testing.T) {
 	for _, v := range load(t) {
@@ -173,7 +173,7 @@ func TestTheTextsOfTheVectorsGiveTheirSignaturesAndDigests(t *testing.T) {
 	}
 }
 
-// req: JCS-02
+// req: JCS-02 dp-004
 func TestNumericPayloadHasThePinnedDigest(t *testing.T) {
 	v := find(t, "dp-004")
 	doc, err := canon.Parse(v.Bytes())
@@ -191,9 +191,11 @@ func TestNumericPayloadHasThePinnedDigest(t *testing.T) {
 func FuzzAFlippedByteOfASignedBodyNeverVerifiesWithAnotherPayload(f *testing.F) {
 	v := find(f, "dp-001")
 	good := v.Bytes()
+	corpus := seeds.For(f)
 	for i := range good {
-		f.Add(i, byte(1))
+		corpus.Add(i, byte(1))
 	}
+	corpus.Counted(len(good))
 	f.Fuzz(func(t *testing.T, at int, flip byte) {
 		if at < 0 || at >= len(good) || flip == 0 {
 			return

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/ma2h/ma2h-go/internal/limits"
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/internal/strict"
 )
 
@@ -28,7 +29,7 @@ func nest(open, shut string, n int) string {
 	return strings.Repeat(open, n) + strings.Repeat(shut, n)
 }
 
-// req: JCS-04 JCS-05 VER-07
+// req: JCS-04 JCS-05 VER-07 GO-02 GO-03
 func TestATextIsTakenAsItStandsOrRefusedWithAReason(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -179,9 +180,13 @@ func TestScanTakesNoMemory(t *testing.T) {
 }
 
 func FuzzAnAcceptedTextIsAcceptedBySyntaxAndBounds(f *testing.F) {
-	for _, s := range []string{`{}`, `{"title":"\\\""}`, `[1e308]`, `{"n":-0}`, `"\\`, `{"any":[[[]]]}`, "\"\xff\""} {
-		f.Add(s)
+	corpus := seeds.For(f)
+	for _, s := range []string{
+		`{}`, `{"title":"\\\""}`, `[1e308]`, `{"n":-0}`, `"\\`, `{"any":[[[]]]}`, "\"\xff\"", `"\`, `["a\\","\"",1e400]`, strings.Repeat("[", 65), `"` + strings.Repeat(`\\`, 40) + `"`, "",
+	} {
+		corpus.Add(s)
 	}
+	corpus.Counted(12)
 	f.Fuzz(func(t *testing.T, text string) {
 		var v jsontext.Value
 		err := strict.Decode([]byte(text), &v)

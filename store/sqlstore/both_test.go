@@ -138,13 +138,26 @@ func TestWithoutTablesTheStoreIsUnavailableAndRecoversOnceTheyAreThere(t *testin
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Reserve(t.Context(), ma2h.Act{Key: "k"}, time.Hour, false); !errors.Is(err, ma2h.ErrStoreUnavailable) {
+		if _, err := s.Reserve(t.Context(), ma2h.Act{Key: "k"}, time.Hour, false); !errors.Is(err, ma2h.ErrStoreUnavailable) || !strings.Contains(err.Error(), "Migrate makes them") {
 			t.Errorf("Reserve: %v", err)
+		}
+		if _, err := s.PutSubmit(t.Context(), ma2h.SubmitKey{Hub: "h", AgentID: "a", Key: "k"}, []byte("{}")); !errors.Is(err, ma2h.ErrStoreUnavailable) || !strings.Contains(err.Error(), "Migrate makes them") {
+			t.Errorf("PutSubmit: %v", err)
 		}
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		claimed(t, s, ma2h.Act{Key: "k"}, time.Hour)
+	})
+}
+
+func TestOtherTroubleOfTheTablesIsNotTakenForTheirAbsence(t *testing.T) {
+	dialects(t, func(t *testing.T, d database) {
+		s := d.open(t)
+		d.exec(t, "ALTER TABLE {p}act RENAME COLUMN token TO other")
+		if _, err := s.Lookup(t.Context(), ma2h.Act{Key: "k"}); !errors.Is(err, ma2h.ErrStoreUnavailable) || strings.Contains(err.Error(), "Migrate") {
+			t.Errorf("Lookup: %v", err)
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -62,6 +63,18 @@ func fateOf(err error) fate {
 	return lost
 }
 
+// explain says what to do about tables that are not there.
+func explain(err error) error {
+	pg, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err)
+	if ok && pg.SQLState() == "42P01" || !ok && strings.Contains(err.Error(), "no such table") {
+		return fmt.Errorf("sqlstore: the tables are not there, Migrate makes them: %w", err)
+	}
+	return err
+}
+
 func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
 // tick is how far apart two readings of SQLite's clock can be, in microseconds.
@@ -100,7 +113,9 @@ func (s *Store) do(ctx context.Context, statement func(context.Context) error) (
 		switch {
 		case f == full:
 			return unsure, storekit.Full(err)
-		case f == fatal, f == lost && try >= connectTries, timed.Err() != nil:
+		case f == fatal:
+			return unsure, storekit.Unavailable(ctx, explain(err))
+		case f == lost && try >= connectTries, timed.Err() != nil:
 			return unsure, storekit.Unavailable(ctx, err)
 		}
 		select {
@@ -148,6 +163,30 @@ func (s *Store) scan(ctx context.Context, query string, args []any, dest ...any)
 		return stmt.QueryRowContext(ctx, args...).Scan(dest...)
 	}
 	return s.db.QueryRowContext(ctx, query, args...).Scan(dest...)
+}
+
+// each hands the rows of a query to f, one by one.
+func (s *Store) each(ctx context.Context, query string, args []any, f func(scan func(...any) error) error) error {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	var rows *sql.Rows
+	if stmt != nil {
+		rows, err = stmt.QueryContext(ctx, args...)
+	} else {
+		rows, err = s.db.QueryContext(ctx, query, args...)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
 }
 
 // prepare keeps SQLite from parsing the same statements for ever. PostgreSQL

@@ -21,3 +21,27 @@ func (s *Store) Late(ctx context.Context, act ma2h.Act, token ma2h.Token) error 
 	args := []any{storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, storekit.Micros(time.Hour), storekit.Micros(2 * time.Hour), 0}
 	return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
 }
+
+// Gathered is how many operations wait for one that is on its way.
+func (s *Store) Gathered() int {
+	n := 0
+	for _, g := range []*gather{&s.claims, &s.finals, &s.reserves, &s.commits} {
+		g.mu.Lock()
+		n += len(g.queue)
+		g.mu.Unlock()
+	}
+	return n
+}
+
+// Busy is how many kinds of operations have a statement on its way.
+func (s *Store) Busy() int {
+	n := 0
+	for _, g := range []*gather{&s.claims, &s.finals, &s.reserves, &s.commits} {
+		g.mu.Lock()
+		if g.busy {
+			n++
+		}
+		g.mu.Unlock()
+	}
+	return n
+}

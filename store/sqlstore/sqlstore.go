@@ -4,7 +4,8 @@
 //
 // It imports no driver: open a *sql.DB with the driver of your choice, such as
 // pgx, and call Migrate once at the start of each process. Every operation is
-// one statement and one round trip. All times are the database server's, so
+// one statement and one round trip; claims and commits that come together share
+// one, and what the database does to make it last. All times are the database server's, so
 // the clocks of its clients do not matter; keys are stored as SHA-256 digests.
 //
 // What is promised is what the database promises of a commit. On PostgreSQL
@@ -58,14 +59,15 @@ type Config struct {
 }
 
 // Store is a ma2h.Store and a ma2h.Outbox on a database. It is safe for
-// concurrent use by any number of processes. It starts no goroutine and does
-// not close the *sql.DB.
+// concurrent use by any number of processes. It starts no goroutine but to send
+// what has gathered, and does not close the *sql.DB.
 type Store struct {
-	db      *sql.DB
-	cfg     Config
-	q       queries
-	orphans storekit.Orphans
-	stmts   sync.Map // query to *sql.Stmt
+	db                                *sql.DB
+	cfg                               Config
+	q                                 queries
+	orphans                           storekit.Orphans
+	claims, finals, reserves, commits gather
+	stmts                             sync.Map // query to *sql.Stmt
 }
 
 var (
@@ -105,7 +107,17 @@ func New(db *sql.DB, cfg Config) (*Store, error) {
 	case cfg.Timeout < 0:
 		return bad("Timeout", "§6", "is %s", cfg.Timeout)
 	}
-	return &Store{db: db, cfg: cfg, q: newQueries(cfg)}, nil
+	s := &Store{db: db, cfg: cfg, q: newQueries(cfg)}
+	token := func(e *entry) []any { return []any{&e.token} }
+	s.claims = gather{s: s, one: s.q.claim, many: s.q.claims, blobs: 1, row: func(e *entry) []any {
+		return []any{&e.token, &e.until}
+	}}
+	s.finals = gather{s: s, one: s.q.finalize, many: s.q.finals, blobs: 1, row: token, maybe: true}
+	s.reserves = gather{s: s, one: s.q.reserve, many: s.q.reserves, blobs: 2, row: func(e *entry) []any {
+		return []any{&e.resolution, &e.token, &e.until, &e.now}
+	}}
+	s.commits = gather{s: s, one: s.q.commit, many: s.q.commits, blobs: 2, row: token, maybe: true}
+	return s, nil
 }
 
 // ClaimJTI implements ma2h.ReplayStore.
@@ -116,12 +128,8 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 	id := storekit.Digest(key)
 	attempt := s.orphans.Take(storekit.Orphan{Kind: deliveries, Digest: string(id)})
 	mine := attempt.Token()
-	var token ma2h.Token
-	var until int64
-	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		return s.scan(ctx, s.q.claim, []any{id, mine, s.micros(lease), s.micros(max(lease, keep))}, &token, &until)
-	})
-	if err == nil && token == mine {
+	e, unsure, err := s.claims.do(ctx, []any{id, mine, s.micros(lease), s.micros(max(lease, keep))})
+	if err == nil && e.token == mine {
 		s.sweep(ctx, mine, deliveries)
 		return ma2h.Fresh, nil
 	}
@@ -129,7 +137,7 @@ func (s *Store) ClaimJTI(ctx context.Context, key string, lease, keep time.Durat
 	switch {
 	case err != nil:
 		return 0, err
-	case until == 0:
+	case e.until == 0:
 		return ma2h.Seen, nil
 	}
 	return ma2h.Pending, nil
@@ -140,11 +148,12 @@ func (s *Store) SettleJTI(ctx context.Context, key string, final bool) error {
 	if err := storekit.CheckKey(key); err != nil {
 		return err
 	}
-	query := s.q.unclaim
+	id := storekit.Digest(key)
 	if final {
-		query = s.q.finalize
+		_, _, err := s.finals.do(ctx, []any{id})
+		return err
 	}
-	_, err := s.exec(ctx, query, storekit.Digest(key))
+	_, err := s.exec(ctx, s.q.unclaim, id)
 	return err
 }
 
@@ -172,21 +181,17 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 		return ma2h.Reservation{}, err
 	}
 	id, resolution := storekit.Digest(act.Key), storekit.Digest(act.Resolution)
+	claim, take := s.reserves.do, 0
 	var attempt *storekit.Attempt
-	take := 0
 	if takeDoubt {
 		// A doubt that was taken and given back would be free, and it is in
 		// doubt: it is left to lapse.
-		attempt, take = storekit.NewAttempt(), 1
+		claim, take, attempt = s.reserves.alone, 1, storekit.NewAttempt()
 	} else {
 		attempt = s.orphans.Take(storekit.Orphan{Kind: acts, Digest: string(id)})
 	}
 	mine := attempt.Token()
-	var e entry
-	unsure, err := s.do(ctx, func(ctx context.Context) error {
-		args := []any{id, resolution, mine, s.micros(lease), s.micros(storekit.Sum(lease, s.cfg.Retention)), take}
-		return s.scan(ctx, s.q.reserve, args, &e.resolution, &e.token, &e.until, &e.now)
-	})
+	e, unsure, err := claim(ctx, []any{id, resolution, mine, s.micros(lease), s.micros(storekit.Sum(lease, s.cfg.Retention)), take})
 	// The token may be one of an earlier attempt that did take hold, for another
 	// resolution than this.
 	if state := e.state(resolution); err == nil && e.token == mine && state != ma2h.ActConflict && state != ma2h.ActDone {
@@ -202,23 +207,30 @@ func (s *Store) Reserve(ctx context.Context, act ma2h.Act, lease time.Duration, 
 
 // Commit implements ma2h.Ledger.
 func (s *Store) Commit(ctx context.Context, act ma2h.Act, token ma2h.Token) error {
-	return s.settle(ctx, s.q.commit, act, token)
+	if err := act.Validate(); err != nil {
+		return err
+	}
+	e, _, err := s.commits.do(ctx, s.settling(act, token))
+	if err == nil && !e.found {
+		return ma2h.ErrLeaseLost
+	}
+	return err
 }
 
 // Doubt implements ma2h.Ledger.
 func (s *Store) Doubt(ctx context.Context, act ma2h.Act, token ma2h.Token) error {
-	return s.settle(ctx, s.q.doubt, act, token)
-}
-
-func (s *Store) settle(ctx context.Context, query string, act ma2h.Act, token ma2h.Token) error {
 	if err := act.Validate(); err != nil {
 		return err
 	}
-	n, err := s.exec(ctx, query, storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, s.micros(s.cfg.Retention))
+	n, err := s.exec(ctx, s.q.doubt, s.settling(act, token)...)
 	if err == nil && n == 0 {
 		return ma2h.ErrLeaseLost
 	}
 	return err
+}
+
+func (s *Store) settling(act ma2h.Act, token ma2h.Token) []any {
+	return []any{storekit.Digest(act.Key), storekit.Digest(act.Resolution), token, s.micros(s.cfg.Retention)}
 }
 
 // Release implements ma2h.Ledger.
@@ -245,6 +257,7 @@ type entry struct {
 	token      ma2h.Token
 	until      int64
 	now        int64
+	found      bool
 }
 
 func (e *entry) state(resolution []byte) ma2h.ActState {

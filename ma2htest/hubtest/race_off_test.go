@@ -1,0 +1,5 @@
+//go:build !race
+
+package hubtest_test
+
+const raceDetector = false
