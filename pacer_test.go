@@ -30,7 +30,7 @@ func (p *pacer) after(clock *stepClock, d time.Duration, end func()) {
 	end()
 }
 
-func (p *pacer) cut() { p.failed(0, "was cut") }
+func (p *pacer) wasCut() { p.failed(0, "was cut") }
 
 // report: B024
 func TestAHoldThatIsCutIsAskedForShorter(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAHoldThatIsCutIsAskedForShorter(t *testing.T) {
 		{time.Minute, 999 * time.Millisecond, time.Minute}, // it says nothing about holds
 	} {
 		p, clock := testPacer(t, row.most)
-		p.after(clock, row.at, p.cut)
+		p.after(clock, row.at, p.wasCut)
 		if p.hold != row.want || p.asks() != row.want {
 			t.Errorf("cut after %s: the next is %s", row.at, p.hold)
 		}
@@ -54,7 +54,7 @@ func TestAHoldThatIsCutIsAskedForShorter(t *testing.T) {
 // report: B024
 func TestAShortenedHoldGrowsAfterTwentyFullOnes(t *testing.T) {
 	p, clock := testPacer(t, time.Minute)
-	p.after(clock, 14*time.Second, p.cut)
+	p.after(clock, 14*time.Second, p.wasCut)
 	for _, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute} {
 		if p.hold != want {
 			t.Fatalf("the hold is %s, want %s", p.hold, want)
@@ -68,11 +68,11 @@ func TestAShortenedHoldGrowsAfterTwentyFullOnes(t *testing.T) {
 		p.after(clock, p.hold, p.held)
 	}
 	// One that is cut begins the count again.
-	p.after(clock, 14*time.Second, p.cut)
+	p.after(clock, 14*time.Second, p.wasCut)
 	for range 19 {
 		p.after(clock, p.hold, p.held)
 	}
-	p.after(clock, 8*time.Second, p.cut)
+	p.after(clock, 8*time.Second, p.wasCut)
 	p.after(clock, p.hold, p.held)
 	if p.hold != 6*time.Second {
 		t.Errorf("it is %s", p.hold)
