@@ -159,8 +159,12 @@ func sqliteEngine(ctx context.Context) (e engine, err error) {
 	}
 	closers = append(closers, db.Close)
 	db.SetMaxOpenConns(1) // as the store: there is one writer
-	if _, err := db.ExecContext(ctx, "CREATE TABLE t (n INTEGER)"); err != nil {
-		return e, err
+	// The log of a database that has been in use is as long as it gets, and a
+	// row is written into it rather than after it.
+	for _, q := range []string{"CREATE TABLE fill AS SELECT zeroblob(8000000)", "DROP TABLE fill", "PRAGMA wal_checkpoint(RESTART)", "CREATE TABLE t (n INTEGER)"} {
+		if _, err := db.ExecContext(ctx, q); err != nil {
+			return e, err
+		}
 	}
 	insert, err := db.PrepareContext(ctx, "INSERT INTO t VALUES (1)")
 	e.writing = func(ctx context.Context) error { _, err := insert.ExecContext(ctx); return err }
