@@ -7,6 +7,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
+	"github.com/ma2h/ma2h-go/internal/seeds"
 	"github.com/ma2h/ma2h-go/ma2htest/hubtest"
 )
 
@@ -61,11 +62,14 @@ func TestTheSuiteReadsOneMeaningOrNone(t *testing.T) {
 
 // Two implementations of RFC 8785 agree on whatever both take.
 func FuzzTheCanonicalFormIsThatOfAnother(f *testing.F) {
+	corpus := seeds.For(f)
 	for _, seed := range []string{
 		`{"b":[1,2.50,-0],"a":"\u00e9\u2028\ud83d\ude00"}`, `[1e21,1e-7,0.1,5e-324]`, `{"\ufb33":1,"😀":2}`, `null`, `{"a":{"a":{}}}`,
+		`{"a":1,"a":2}`, `["\ud800","\\ud800"]`, `[1e400,1E30,00]`, `"\/\b<&>\u007f"`, ` [ ] `, "",
 	} {
-		f.Add([]byte(seed))
+		corpus.Add([]byte(seed))
 	}
+	corpus.Counted(11)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		v, err := hubtest.Read(text)
 		if err != nil {
