@@ -214,7 +214,8 @@ func isDirective(body []byte) bool {
 	var w struct {
 		Type string `json:"type"`
 	}
-	return types.Decode(body, &w) == nil && w.Type == types.TypeDirective
+	_ = types.Decode(body, &w)
+	return w.Type == types.TypeDirective
 }
 
 // pullUnproven handles a push that may be genuine and cannot be proved: the

@@ -407,6 +407,7 @@ func TestACallbackCredentialIsNeededBesideTheSignature(t *testing.T) {
 		{"scheme without token", bearer, false, http.Header{"Authorization": {"Bearer "}}, 401},
 		{"token under another scheme", bearer, false, http.Header{"Authorization": {"Basic new-token"}}, 401},
 		{"no token", bearer, false, nil, 401},
+		{"two tokens, the right one last", bearer, false, http.Header{"Authorization": {"Bearer other", "Bearer new-token"}}, 401},
 		{"two tokens", bearer, false, http.Header{"Authorization": {"Bearer new-token", "Bearer other"}}, 401},
 		{"token as key", bearer, false, http.Header{"X-Api-Key": {"new-token"}}, 401},
 		{"right key", apikey, false, http.Header{"X-Api-Key": {"new-key"}}, 200},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -367,7 +368,7 @@ func (w *consumer) note(ctx context.Context, d *Directive) (note string) {
 	}
 	w.in.guard(ctx, func() { note = w.opts.Note(d) })
 	// A note that cannot be sent would keep the acknowledgment back for good.
-	return cutNote(note, maxNote)
+	return cutNote(strings.ToValidUTF8(note, "\ufffd"), maxNote)
 }
 
 func (w *consumer) authorized(ctx context.Context, from string) (ok bool) {

@@ -1388,8 +1388,8 @@ func TestANoteIsCutToWhatAHubTakes(t *testing.T) {
 		strings.Repeat("a", ma2h.MaxNote) + "b":       strings.Repeat("a", ma2h.MaxNote),
 		strings.Repeat("a", ma2h.MaxNote-1) + "ö":     strings.Repeat("a", ma2h.MaxNote-1),
 		strings.Repeat("ö", ma2h.MaxNote):             strings.Repeat("ö", ma2h.MaxNote/2),
-		"bad \xff UTF-8":                              "bad  UTF-8",
-		strings.Repeat("a", ma2h.MaxNote-2) + "\xffb": strings.Repeat("a", ma2h.MaxNote-2) + "b",
+		"bad \xff UTF-8":                              "bad \ufffd UTF-8",
+		strings.Repeat("a", ma2h.MaxNote-2) + "\xffb": strings.Repeat("a", ma2h.MaxNote-2),
 	} {
 		withMail(t, mailSetup{}, func(t *testing.T, m *mail) {
 			ids := m.send("pause deploys")
