@@ -1158,11 +1158,12 @@ func TestAConsumerThatWasStoppedSendsNothingMore(t *testing.T) {
 	} {
 		for range 8 { // a select chooses by chance
 			var stop context.CancelFunc
-			stopped, after := false, 0
+			var stopped atomic.Bool
+			after := 0
 			setup := mailSetup{hub: ma2htest.Options{}, wire: func(rt http.RoundTripper) http.RoundTripper {
 				return roundTrip(func(r *http.Request) (*http.Response, error) {
 					drain := strings.HasSuffix(r.URL.Path, "/inbox")
-					if stopped && drain {
+					if stopped.Load() && drain {
 						after++
 					}
 					if drain && row.act == 0 {
@@ -1175,7 +1176,7 @@ func TestAConsumerThatWasStoppedSendsNothingMore(t *testing.T) {
 				m.slow = row.act
 				m.send("pause deploys", "resume deploys")
 				ctx, cancel := context.WithCancel(t.Context())
-				stop = func() { stopped = true; cancel() }
+				stop = func() { stopped.Store(true); cancel() }
 				time.AfterFunc(row.stopped, stop)
 				begin := time.Now()
 				wants(t, m.inbox.Consume(ctx, m.handle, m.options()), context.Canceled)
