@@ -172,7 +172,9 @@ func TestTypesAndSchemasAgreeOnEverySingleChange(t *testing.T) {
 		d := documents[name]
 		fresh := func() any { return parseAll(d.text)[0] }
 		try := func(what string, v any) {
-			tried++
+			if tried++; testing.Short() && tried%8 != 0 {
+				return
+			}
 			if text := render(v); disagree(d.body, text) != "" {
 				t.Errorf("%s, %s:\n%s\n%s", name, what, text, disagree(d.body, text))
 			}
